@@ -473,6 +473,18 @@ impl Config {
         (2 * pages + roots).div_ceil(self.blocks_per_unit()) + 2
     }
 
+    /// Bytes of memory that the placement remembers at most in this pool.
+    #[must_use]
+    pub fn most_placement_memory(&self) -> u64 {
+        self.placement.most_memory_bytes(self.capacity_blocks(0))
+    }
+
+    /// Bytes of memory that blocks which wait to be written take at most.
+    #[must_use]
+    pub fn most_waiting_memory(&self) -> u64 {
+        u64::from(self.max_staged_blocks) * 4096
+    }
+
     /// Blocks of users that the pool can hold beside so many pages and roots of maps, when `retired` units are missing.
     pub(crate) fn capacity_beside(&self, pages: u64, roots: u64, retired: u32) -> u64 {
         let per_unit = self.blocks_per_unit();
@@ -619,8 +631,7 @@ pub enum ConfigError {
     },
     /// More zones would be written at once than the device lets.
     #[error(
-        "the placement writes up to {needed} zones at once, and the device lets {active} be active: choose one with \
-         fewer classes"
+        "the placement writes up to {needed} zones at once, and the device lets {active} be active"
     )]
     ActiveZones {
         /// Zones that the placement needs.

@@ -7,6 +7,7 @@ mod gc;
 mod io;
 mod losing;
 mod memory;
+mod occupancy;
 mod opening;
 mod pages;
 mod patches;
@@ -52,6 +53,7 @@ use crate::write_cache::{Owner, WriteCache};
 
 use checkpoint::{Checkpoint, Due};
 use gc::Gc;
+pub use occupancy::Occupancy;
 use opening::Opening;
 pub use runs::Run;
 use scrub::Scrub;

@@ -306,6 +306,8 @@ pub(crate) struct VolumeMap {
     pub(crate) deleted: bool,
     /// Where its blocks are to be.
     pub(crate) media: VolumeMedia,
+    /// Blocks that the pool keeps writable for the volume, those that are mapped included.
+    pub(crate) reserve: u64,
     /// What the host wrote last, as a stream.
     pub(crate) stream: Stream,
     addresses: Addresses,
@@ -338,6 +340,7 @@ impl VolumeMap {
             traffic,
             deleted: false,
             media: VolumeMedia::Auto,
+            reserve: 0,
             stream: Stream::default(),
             addresses,
             leaves: 0,
@@ -459,11 +462,13 @@ impl VolumeMap {
         match (old != UNMAPPED, new != UNMAPPED) {
             (false, true) => {
                 self.tally.used += u64::from(leaf.mapped[index] == 0);
+                self.tally.blocks += 1;
                 self.changed = true;
                 leaf.mapped[index] += 1;
             }
             (true, false) => {
                 leaf.mapped[index] -= 1;
+                self.tally.blocks -= 1;
                 self.tally.used -= u64::from(leaf.mapped[index] == 0);
                 self.changed = true;
             }
@@ -478,6 +483,7 @@ impl VolumeMap {
 
     /// Whether nothing in a loaded page is mapped.
     pub(crate) fn is_empty(&self, page: u64) -> bool {
+        debug_assert!(self.is_loaded(page), "the page on media decides");
         let (root, index) = split(page);
         self.roots[root].leaf.as_ref().is_none_or(|leaf| leaf.mapped[index] == 0)
     }

@@ -127,6 +127,12 @@ pub enum HostError {
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]
     NoSpace,
+    /// The pool has less room than is to be reserved.
+    #[error("the pool can reserve {} MiB for this volume at most", .most / 256)]
+    NothingToReserve {
+        /// Blocks, the mapped ones of the volume included.
+        most: u64,
+    },
     /// The maps of all volumes need more memory than the budget, however few of their pages are in memory.
     #[error(
         "the maps of all volumes need {needed} bytes of memory at least, the budget is {budget}"

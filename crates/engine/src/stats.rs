@@ -17,6 +17,8 @@ pub struct Stats {
     pub bypassed_blocks: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
+    /// Writes of hosts that were refused because the pool is full.
+    pub refused_writes: u64,
     /// Blocks that the host read.
     pub host_blocks_read: u64,
     /// Blocks that the host trimmed and that were mapped.

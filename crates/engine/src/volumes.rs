@@ -15,6 +15,8 @@ pub(crate) struct Volumes {
     next: VolumeId,
     /// Blocks that are mapped, staged ones included.
     mapped: u64,
+    /// Volumes for which room is held.
+    reserved: Vec<u16>,
     base: u64,
     /// How many pages of each kind there are, as of when each map was noted last.
     noted: Tally,
@@ -40,8 +42,21 @@ pub struct VolumeInfo {
     pub blocks: u64,
     /// Where its blocks are to be.
     pub media: VolumeMedia,
+    /// Blocks that are mapped. An estimate until each page of the map was read once.
+    pub mapped: u64,
+    /// Blocks that the pool keeps writable for it, those that are mapped included.
+    pub reserve: u64,
     /// What was written for it.
     pub traffic: VolumeTraffic,
+}
+
+/// Room that reservations hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// Blocks of users.
+    pub(crate) blocks: u64,
+    /// Pages of maps that may come into use with these blocks.
+    pub(crate) pages: u64,
 }
 
 /// A place among the pages of all volumes, where a walk goes on.
@@ -131,6 +146,52 @@ impl Volumes {
     /// `blocks` less are mapped. Where the unit table was wrong, fewer may have been counted.
     pub(crate) fn map_less(&mut self, blocks: u64) {
         self.mapped = self.mapped.saturating_sub(blocks);
+    }
+
+    /// Whether room is held for any volume.
+    #[inline]
+    pub(crate) fn has_reserves(&self) -> bool {
+        !self.reserved.is_empty()
+    }
+
+    /// Keeps `blocks` blocks writable for the volume at `index`.
+    pub(crate) fn set_reserve(&mut self, index: u16, blocks: u64) {
+        self.map_mut(index).reserve = blocks;
+        self.reserved.retain(|other| *other != index);
+        if blocks > 0 {
+            self.reserved.push(index);
+        }
+    }
+
+    /// Blocks of a volume that are mapped. Pages that nobody has counted yet are taken for as full as each other.
+    pub(crate) fn in_use(&self, index: u16) -> u64 {
+        let Tally { blocks, uncounted, .. } = self.map(index).tally();
+        if uncounted == 0 {
+            return blocks;
+        }
+        let all = self.tally();
+        let rest = u128::from(self.mapped.saturating_sub(all.blocks));
+        blocks + (rest * u128::from(uncounted) / u128::from(all.uncounted.max(1))) as u64
+    }
+
+    /// Blocks that a volume may still map by its reservation.
+    pub(crate) fn shortfall(&self, index: u16) -> u64 {
+        let map = self.map(index);
+        let reserve = map.reserve.min(map.blocks);
+        if reserve == 0 { 0 } else { reserve.saturating_sub(self.in_use(index)) }
+    }
+
+    /// Room that reservations hold, that of the volume at `except` aside.
+    #[inline]
+    pub(crate) fn held_beside(&self, except: Option<u16>) -> Held {
+        let mut held = Held::default();
+        for &index in self.reserved.iter().filter(|index| Some(**index) != except) {
+            let (short, map) = (self.shortfall(index), self.map(index));
+            let Tally { used, absent, .. } = map.tally();
+            held.blocks += short;
+            held.pages += short.min(map.pages().saturating_sub(used + absent));
+        }
+        held
     }
 
     /// The root of the page at `cursor`, which goes on to the next; `None` behind the last.
@@ -223,6 +284,7 @@ impl Volumes {
         let map = self.map_mut(index);
         map.deleted = true;
         let id = map.id;
+        self.set_reserve(index, 0);
         self.index.retain(|(other, _)| *other != id);
     }
 

@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{
-    Action, Config, ConfigError, Engine, HostError, HostRequest, Notice, OpenError, Rejected,
-    Reply, RequestId,
+    Action, Config, ConfigError, Engine, Extent, HostError, HostRequest, Notice, OpenError,
+    Rejected, Reply, RequestId,
 };
-use thermocline_format::PoolId;
+use thermocline_format::{PoolId, VolumeId};
 use thermocline_types::Time;
 
 use crate::device::Answer;
@@ -222,6 +222,27 @@ impl<S: Storage> Driver<S> {
     /// From now on, or no longer, what hosts write is kept from fast devices, as [`Engine::spare_fast`].
     pub fn spare_fast(&mut self, spare: bool) {
         self.engine.spare_fast(spare);
+    }
+
+    /// Keeps blocks writable for a volume, as [`Engine::reserve_for`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reserve_for(&mut self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
+        self.engine.reserve_for(volume, blocks)
+    }
+
+    /// As [`Driver::reserve_for`], also if the pool has less room by now. Other volumes map no new blocks then.
+    pub fn hold_for(&mut self, volume: VolumeId, blocks: u64) {
+        self.engine.hold_for(volume, blocks);
+    }
+
+    /// Gives up blocks that cannot be read, as [`Engine::give_up`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn give_up(&mut self, extent: Extent) -> Result<u64, HostError> {
+        self.engine.give_up(extent)
     }
 
     /// What the engine has to tell since the notices were cleared.

@@ -25,9 +25,9 @@ pub use media::{
     unit_bytes,
 };
 pub use pool::{
-    Endurance, Event, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
-    PoolUpkeep, ReopenError, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear,
-    WearStatus,
+    Endurance, Event, Fullness, FullnessLevel, FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies,
+    Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError, Traffic, View, Volume,
+    VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

@@ -30,7 +30,7 @@ pub use raids::RaidRefusal;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
     Access, Deadline, Fault, File, Group, GroupKind, Late, Latency, Layout, OpenError, Options,
-    PairError, Simulated, Storage,
+    PairError, Simulated, Storage, zones_are_empty,
 };
 
 /// Any storage.
@@ -235,7 +235,10 @@ pub enum MediaError {
         why: Box<MediaError>,
     },
     /// No pool was found.
-    #[error("{}: there is no pool here; `thermocline format` makes one", path.display())]
+    #[error(
+        "{}: there is no pool here. If there should be one, check the path: a device that has left its pool holds none, and \
+         the others go on without it. `thermocline format` makes a new one", path.display()
+    )]
     NoPool {
         /// Where.
         path: PathBuf,
@@ -432,11 +435,21 @@ impl Settings {
         })
     }
 
+    /// The size of the file or device, if it is there: of a device, its whole sectors.
+    #[must_use]
+    pub fn size_found(&self) -> Option<Bytes> {
+        contents::size(&self.device().path).ok()
+    }
+
     /// What is on the device now.
     ///
     /// # Errors
     /// [`MediaError`] when it cannot be read.
     pub fn contents(&self) -> Result<Contents, MediaError> {
+        // Zones that were never written read as any bytes.
+        if self.kind() == DeviceKind::Zoned && zones_are_empty(&self.device().path) {
+            return Ok(Contents::Nothing);
+        }
         contents::look(&self.device().path, &self.likely_units())
     }
 

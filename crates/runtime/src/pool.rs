@@ -5,6 +5,7 @@
 //! * The thread of the pool never waits for the room in its own queue.
 
 mod endurance;
+mod fullness;
 mod known;
 mod latency;
 mod lost;
@@ -20,7 +21,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
 use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
@@ -28,6 +29,7 @@ use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
 pub use endurance::{Endurance, Wear, WearStatus};
+pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
 pub use traffic::{Operation, Traffic};
@@ -37,6 +39,7 @@ pub use volume::Volume;
 use crate::storage::{Storage, Waker};
 use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
 use endurance::Governor;
+use fullness::Gauge;
 use known::Known;
 use lost::Lost;
 use overdue::Overdue;
@@ -63,6 +66,8 @@ pub enum Event {
     Notice(Notice),
     /// Devices of a class of media wear faster than they may, or slower again.
     Wear(WearStatus),
+    /// The pool has crossed a mark of fullness.
+    Fullness(Fullness),
     /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
     Lost(String),
     /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
@@ -81,6 +86,8 @@ pub struct View<'a> {
     pub drive: Option<Counters>,
     /// How devices wear of which the endurance is stated.
     pub wear: &'a [WearStatus],
+    /// How full the pool is.
+    pub fullness: Fullness,
 }
 
 /// What a pool does on its own while it runs.
@@ -90,6 +97,8 @@ pub struct PoolUpkeep {
     pub flush_after: Option<Duration>,
     /// What may be written to classes of media: fast ones are spared when they were written more.
     pub endurance: Vec<(MediaClass, Endurance)>,
+    /// When the pool reports that it is nearly full.
+    pub marks: FullnessMarks,
 }
 
 enum Job {
@@ -107,6 +116,11 @@ enum Job {
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
     Reopen(Reopening),
+    Reserve {
+        volume: VolumeId,
+        blocks: u64,
+        answer: Box<dyn FnOnce(Result<(), HostError>) + Send>,
+    },
 }
 
 /// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
@@ -190,6 +204,7 @@ impl Pool {
             poller: None,
             overdue: Overdue::new(upkeep.flush_after),
             governor: Governor::new(&upkeep.endurance, Instant::now()),
+            gauge: Gauge::new(upkeep.marks, SystemTime::now()),
             lost: Lost::default(),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
@@ -453,6 +468,7 @@ struct Service {
     poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     governor: Governor,
+    gauge: Gauge,
     lost: Lost,
 }
 
@@ -464,6 +480,7 @@ impl Service {
             let closed = self.take_jobs();
             self.flush_what_is_overdue();
             self.govern();
+            self.gauge();
             self.look_at_devices();
             let held = self.begin();
             if self.answers.is_empty()
@@ -473,11 +490,12 @@ impl Service {
                     reopening.refuse(error);
                     continue;
                 }
+                let reserves = self.driver.engine().volumes();
                 // Its files are locked for as long as it is there.
                 drop(self.driver);
                 let Some(driver) = reopening.open() else { break };
                 self.driver = driver;
-                self.is_reopened();
+                self.is_reopened(&reserves);
                 continue;
             }
             let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
@@ -549,18 +567,6 @@ impl Service {
         }
     }
 
-    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
-    fn govern(&mut self) {
-        let engine = self.driver.engine();
-        let changed = self.governor.look(Instant::now(), |media| engine.written_on(media).bytes());
-        if !changed.is_empty() {
-            self.driver.spare_fast(self.governor.spares_fast());
-        }
-        for status in changed {
-            (self.listener)(Event::Wear(status));
-        }
-    }
-
     fn register(&mut self, poller: Box<dyn Poller>, refused: &mpsc::Sender<Box<dyn Poller>>) {
         let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
         let Some(descriptor) = descriptor else {
@@ -600,7 +606,7 @@ impl Service {
                     self.waiting.push(volume, Cost::of(what), job);
                 }
                 Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
-                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) => {
+                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
             }
@@ -629,10 +635,14 @@ impl Service {
                 Job::Look(look) => {
                     let drive = self.driver.device().storage().drive_counters();
                     let wear = &self.governor.status();
-                    look(&View { engine: self.driver.engine(), drive, wear });
+                    let fullness = self.gauge.seen();
+                    look(&View { engine: self.driver.engine(), drive, wear, fullness });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
+                Job::Reserve { volume, blocks, answer } => {
+                    answer(self.driver.reserve_for(volume, blocks));
+                }
                 Job::Request { what, answer, of } if self.lost.refuses(&what) => {
                     of.inspect(|known| self.shared.begun(known));
                     answer(Err(HostError::Failed));

@@ -22,9 +22,9 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_types::{Bytes, Time};
 
-use crate::VolumeLimits;
 use crate::media::unit_bytes;
 use crate::storage::{IoEngine, Latency};
+use crate::{FullnessMarks, VolumeLimits};
 
 use files::file_at;
 pub use serve::ServeSettings;
@@ -181,6 +181,10 @@ pub struct PoolSettings {
     pub service_days: Option<u32>,
     /// Share of what the pool can hold that a volume without size leaves free.
     pub spare: Option<f64>,
+    /// Share of the capacity in use at which the pool warns.
+    pub full_warning: Option<f64>,
+    /// Share at which it is critical.
+    pub full_critical: Option<f64>,
 }
 
 /// A volume to be made.
@@ -195,6 +199,9 @@ pub struct VolumeSettings {
     /// Where its blocks are to be, in a pool with fast devices.
     #[serde(default, deserialize_with = "text::optional")]
     pub media: Option<VolumeMedia>,
+    /// Bytes that the pool keeps writable for it, those in use included.
+    #[serde(default, deserialize_with = "text::optional")]
+    pub reserve: Option<Bytes>,
     /// Its part of what the pool can do when others want it as well; at least 1.
     pub share: Option<u32>,
     /// Reads, writes, trims and zeroings per second, at most.
@@ -395,6 +402,7 @@ impl Settings {
                 return Err(self.error(&format!("pool.{name}_watermark"), reason));
             }
         }
+        self.check_fullness()?;
         if let Some((key, reason)) = self.serve.objection() {
             return Err(self.error(&format!("serve.{key}"), reason));
         }
@@ -426,6 +434,31 @@ impl Settings {
         Ok(())
     }
 
+    /// When the pool reports that it is nearly full.
+    #[must_use]
+    pub fn fullness_marks(&self) -> FullnessMarks {
+        let default = FullnessMarks::default();
+        FullnessMarks {
+            warning: self.pool.full_warning.unwrap_or(default.warning),
+            critical: self.pool.full_critical.unwrap_or(default.critical),
+        }
+    }
+
+    fn check_fullness(&self) -> Result<(), SettingsError> {
+        let FullnessMarks { warning, critical } = self.fullness_marks();
+        for (key, mark) in [("full_warning", warning), ("full_critical", critical)] {
+            if !(0.0..=1.0).contains(&mark) {
+                let reason = format!("is {mark}, must be 0 to 1: a share of the capacity");
+                return Err(self.error(&format!("pool.{key}"), reason));
+            }
+        }
+        if warning > critical {
+            let reason = format!("is {warning}, must be at most full_critical, {critical}");
+            return Err(self.error("pool.full_warning", reason));
+        }
+        Ok(())
+    }
+
     fn spare(&self) -> f64 {
         self.pool.spare.unwrap_or(SPARE)
     }
@@ -439,12 +472,33 @@ impl Settings {
         config.below = self.below(unit_bytes(&geometry))?;
         for media in MediaClass::ALL {
             if let Some(active) = self.active_zones(media)? {
-                let wrong = |error: ConfigError| self.error("pool.placement", error.to_string());
-                config.keep_to_active_zones(media, active).map_err(wrong)?;
+                let kept = config.keep_to_active_zones(media, active);
+                kept.map_err(|error| self.too_few_zones(&error, &config, (media, active)))?;
             }
         }
         config.check().map_err(|error| self.unworkable(&error))?;
         Ok(config)
+    }
+
+    /// A placement writes more zones at once than the device lets be active: names one that does not.
+    fn too_few_zones(
+        &self,
+        error: &ConfigError,
+        config: &Config,
+        (media, active): (MediaClass, u32),
+    ) -> SettingsError {
+        /// From most to fewest classes.
+        const SMALLER: [&str; 2] = ["sepgc", "none"];
+        let fits = |name: &&&str| {
+            let placement = name.parse().expect("it is listed");
+            let mut other = Config { placement, ..config.clone() };
+            other.keep_to_active_zones(media, active).is_ok()
+        };
+        let remedy = match SMALLER.iter().find(fits) {
+            Some(name) => format!("placement = \"{name}\" fits"),
+            None => "no placement writes so few, and none fits this device".to_owned(),
+        };
+        self.error("pool.placement", format!("{error}: {remedy}"))
     }
 
     /// What a configuration that cannot work means for the key that says so.

@@ -63,6 +63,7 @@ pub use raid::{FoundRaid, Raid};
 pub use simulated::{Latency, Simulated};
 #[cfg(target_os = "linux")]
 pub use zoned::Zoned;
+pub(crate) use zoned::are_empty as zones_are_empty;
 
 pub use thermocline_array::{Access, Layout, MemberState, Token};
 pub(crate) use thermocline_array::{

@@ -15,7 +15,7 @@ use thermocline_target as target;
 use super::ledger::Ledger;
 use super::open::{Opened, on_trial, to_write};
 use super::stamp::BLOCK;
-use super::{CODES, print};
+use super::{CODES, verdict};
 use crate::progress::Progress;
 
 /// Arguments of `check`.
@@ -46,13 +46,13 @@ pub struct CheckArgs {
 
 /// A block that is not what it should be.
 #[derive(Serialize)]
-struct Damage {
-    volume: String,
-    lba: u64,
-    /// Where on the device it is, if that is known.
-    unit: Option<u32>,
-    block: Option<u32>,
-    reason: String,
+pub(super) struct Damage {
+    pub volume: String,
+    pub lba: u64,
+    /// Where on the device it is, if that is known: of lost blocks nothing is anywhere.
+    pub unit: Option<u32>,
+    pub block: Option<u32>,
+    pub reason: String,
 }
 
 #[derive(Serialize)]
@@ -95,12 +95,11 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         },
         Err(error) => return Err(error),
     };
-    if args.json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
-    } else {
-        print(&text(&report)?)?;
-    }
-    Ok(ExitCode::from(u8::from(!report.clean)))
+    let text = match args.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        false => text(&report)?,
+    };
+    verdict(&text, report.clean)
 }
 
 fn text(report: &Report) -> Result<String, std::fmt::Error> {
@@ -163,7 +162,7 @@ fn look_through<S: Storage>(
 /// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
 /// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from
 /// media: those that are mapped, but for lost ones.
-fn read_volume<S: Storage>(
+pub(super) fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,
     ledger: Option<&Ledger>,

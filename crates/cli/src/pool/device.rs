@@ -1,7 +1,7 @@
 //! `thermocline device`.
 
 mod change;
-mod lose;
+pub mod lose;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,14 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_runtime::storage::Storage;
-use thermocline_runtime::{DeviceSettings, MediaError, Settings};
+use thermocline_runtime::{DeviceSettings, Settings};
 use thermocline_types::{Bytes, DeviceId};
 
 use super::open::{Opened, on_trial};
 use super::serve::control::Serving;
-use super::serve::devices::{DeviceRequest, DrainStatus, GroupsTold, refuse_to_destroy};
+use super::serve::devices::{
+    DeviceRequest, DrainStatus, GroupsTold, ensure_member, refuse_to_destroy,
+};
 use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
 
@@ -67,6 +69,7 @@ pool, nor can pages of maps, which are on any device where none is fast.
     #[command(after_help = format!("\
 With --instead-of the new device is attached, the old one drained and detached, the pool being served or not. Both are
 named in the settings, and both are in use until the old one is empty. A crash or Ctrl-C loses nothing: say it again.
+The new device must be of the class of the old one, and none of the pool yet unless an earlier attempt attached it.
 Exit code 130: Ctrl-C ended it before the old one was detached.
 
 {}", example("replace mirrored.toml b.img --yes-destroy b.img")))]
@@ -279,18 +282,24 @@ struct Looked {
 
 /// What the volumes of a pool may take, and what it holds.
 #[derive(Clone, Copy)]
-struct Room {
+pub(super) struct Room {
     volumes: Bytes,
     holds: Bytes,
 }
 
 impl Room {
-    fn of<S: Storage>(pool: &Opened<S>) -> Room {
+    /// Of an open pool.
+    pub fn of<S: Storage>(pool: &Opened<S>) -> Room {
         Room { volumes: Bytes(pool.sizes().iter().sum::<u64>() * 4096), holds: pool.holds() }
     }
 
+    /// Whether volumes have more than the pool holds.
+    pub fn is_overpromised(&self) -> bool {
+        self.volumes > self.holds
+    }
+
     /// As a server tells it.
-    fn told(status: &Value) -> Option<Room> {
+    pub fn told(status: &Value) -> Option<Room> {
         let volumes = status["volumes"].as_array()?.iter();
         let volumes = volumes.map(|volume| volume["size_bytes"].as_u64()).sum::<Option<u64>>()?;
         let holds = status["engine"]["capacity_bytes"].as_u64()?;
@@ -302,7 +311,7 @@ impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Room { volumes, holds } = self;
         write!(f, "the pool holds {holds} of data now")?;
-        if volumes > holds {
+        if self.is_overpromised() {
             write!(
                 f,
                 ", and its volumes have {volumes}: when it is full, writes get \"no space\""
@@ -313,19 +322,15 @@ impl fmt::Display for Room {
 }
 
 impl Looked {
-    /// Asks the server, or opens the pool on trial, if all its devices are there.
+    /// Asks the server, or opens the pool on trial.
     fn at(settings: &Settings, file: &Path) -> anyhow::Result<Looked> {
         let socket = sockets::beside(file, STATUS);
         if Serving::at(&socket).is_some() {
             return Looked::at_server(&socket);
         }
-        let pool = match on_trial(settings) {
-            Ok(pool) => pool,
-            Err(error) if is_unattached(&error) => return Ok(Looked::default()),
-            Err(error) => return Err(error),
-        };
+        let pool = on_trial(settings)?;
         let room = Some(Room::of(&pool));
-        let groups = GroupsTold::new(pool.groups.iter());
+        let groups = GroupsTold::new(pool.groups.iter(), pool.driver.engine().geometry());
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
         Ok(Looked { groups, left: left.collect(), failure: None, room })
@@ -345,10 +350,6 @@ impl Looked {
         let failure = status["failure"].as_str().map(str::to_owned);
         Ok(Looked { groups, left, failure, room })
     }
-}
-
-fn is_unattached(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(MediaError::NotAttached { .. }))
 }
 
 pub(super) fn class_name(class: MediaClass) -> &'static str {
@@ -391,6 +392,7 @@ fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
         server.change_device(&side)?;
         return print(&format!("{} is being filled\n", path.display()));
     }
+    ensure_member(&settings, &path)?;
     refuse_to_destroy(&settings, &side)?;
     settings.replace_side(&path)?;
     print(&format!("{} is filled when the pool is served next\n", path.display()))

@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use thermocline_engine::{HostRequest, Reply};
+use thermocline_engine::{Config, HostRequest, Reply};
 use thermocline_runtime::{Contents, Driver, Settings, new_pool_id, unit_bytes};
 use thermocline_types::Bytes;
 
 use super::open::{MORE_FAST, Opened, short_of_fast};
+use super::serve::control::Serving;
+use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
 /// Arguments of `format`.
@@ -41,6 +43,9 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         return print(Settings::EXAMPLE);
     };
     let settings = Settings::load(path)?;
+    if let Some(server) = Serving::at(&sockets::beside(path, STATUS)) {
+        bail!("{server} serves this pool: stop it first, if the pool is to be destroyed");
+    }
     for one in settings.each_device() {
         refuse_to_destroy(&one, &args.yes_destroy)?;
     }
@@ -51,6 +56,7 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let geometry = media.geometry;
     let config = settings.config(geometry)?;
     let volumes = settings.volume_sizes(&config)?;
+    refuse_little_memory(&settings, &config, volumes.iter().map(|(_, blocks)| *blocks))?;
     let driver = Driver::format(config.clone(), pool, media.storage)?;
     let (took, groups) = (std::time::Duration::ZERO, media.groups);
     let mut opened = Opened { driver, config, replayed: (0, 0), took, groups };
@@ -84,6 +90,34 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         eprintln!("warning: {short}: {MORE_FAST}");
     }
     printed
+}
+
+/// Refuses memory that is stated and is too little for the maps of `volumes` and for what the placement remembers.
+fn refuse_little_memory(
+    settings: &Settings,
+    config: &Config,
+    volumes: impl Iterator<Item = u64>,
+) -> anyhow::Result<()> {
+    /// Placements that remember less, from the best to the least.
+    const SMALLER: [&str; 4] = ["auto:4", "auto:16", "auto:64", "sepgc"];
+    let Some(memory) = settings.pool.memory else { return Ok(()) };
+    let maps = config.least_map_memory(volumes);
+    let needed = |config: &Config| maps + config.most_placement_memory();
+    if needed(config) <= memory.0 {
+        return Ok(());
+    }
+    let fits = |name: &&&str| {
+        let placement = name.parse().expect("it is listed");
+        needed(&Config { placement, ..config.clone() }) <= memory.0
+    };
+    let (all, placement) = (Bytes(needed(config)), Bytes(config.most_placement_memory()));
+    let smaller = SMALLER.iter().find(fits);
+    let smaller = smaller.map_or(String::new(), |name| format!(", or set placement = \"{name}\""));
+    bail!(
+        "pool.memory is {memory}, and this pool needs up to {all} at least: {placement} for placement `{}`, the rest for \
+         maps. Raise pool.memory{smaller}",
+        config.placement
+    )
 }
 
 /// A file that was not there before; when this is dropped, it is not there afterwards either.

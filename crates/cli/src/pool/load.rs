@@ -13,7 +13,7 @@ use thermocline_types::Bytes;
 use super::ledger::Ledger;
 use super::loader::{Loader, bytes};
 use super::open::to_write;
-use super::{CODES, print};
+use super::{CODES, print, say};
 use crate::interrupt::Interrupt;
 use crate::lab::args::{ReplayArgs, SourceArgs};
 use crate::progress::Progress;
@@ -68,6 +68,8 @@ struct Report {
     device_bytes_written: u64,
     /// Device bytes over host bytes.
     alwa: Option<f64>,
+    /// Reads that found a block damaged, those of garbage collection among them.
+    damaged_blocks: u64,
     /// Whether it was ended early by Ctrl-C.
     interrupted: bool,
 }
@@ -92,8 +94,9 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         "the workload addresses {footprint}, volume `{}` has {size}: a smaller --span, or --remap fold, makes it fit",
         volume.name
     );
-    let ledger = args.ledger.as_deref();
-    let ledger = ledger.map(|path| Ledger::create(path, volume.id.0, volume.blocks)).transpose()?;
+    let ledger =
+        args.ledger.as_deref().map(|path| Ledger::create(path, volume.id.0, volume.blocks));
+    let ledger = ledger.transpose()?;
     let began = Instant::now();
     let bar = Progress::default().bar(&format!("load {}", volume.name));
     let mut loader = Loader::new(&mut pool.driver, volume.id, ledger, args.depth, args.flush_every);
@@ -123,9 +126,8 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let done = loader.finish()?;
     drop(bar);
     let seconds = began.elapsed().as_secs_f64();
-    let device = pool.driver.engine().stats().device_bytes_written();
+    let (stats, host) = (*pool.driver.engine().stats(), bytes(done.written));
     pool.close()?;
-    let host = bytes(done.written);
     let report = Report {
         schema: "thermocline.load/1",
         volume: volume.name.to_string(),
@@ -134,14 +136,27 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
         host_bytes_read: bytes(done.read).0,
         host_bytes_trimmed: bytes(done.trimmed).0,
         flushes: done.flushes,
-        device_bytes_written: device,
-        alwa: (host.0 > 0).then(|| device as f64 / host.as_f64()),
+        device_bytes_written: stats.device_bytes_written(),
+        alwa: (host.0 > 0).then(|| stats.device_bytes_written() as f64 / host.as_f64()),
+        damaged_blocks: stats.damaged_blocks,
         interrupted: interrupt.is_asked(),
     };
-    let json = args.json.then(|| serde_json::to_string_pretty(&report)).transpose()?;
-    print(&json.map_or_else(|| text(&report), |json| json + "\n"))?;
+    show(&report, args)?;
     interrupt.check()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(report: &Report, args: &LoadArgs) -> anyhow::Result<()> {
+    if report.damaged_blocks > 0 {
+        say(format_args!(
+            "{} reads have met damaged blocks: `thermocline check {}` names volumes and offsets",
+            report.damaged_blocks,
+            args.settings.display()
+        ));
+    }
+    let json = args.json.then(|| serde_json::to_string_pretty(report)).transpose()?;
+    print(&json.map_or_else(|| text(report), |json| json + "\n"))?;
+    Ok(())
 }
 
 fn text(report: &Report) -> String {

@@ -1,10 +1,11 @@
 //! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
-//! `stat`, `doctor`.
+//! `record`, `stat`, `doctor`.
 
 mod check;
 mod device;
 mod doctor;
 mod format;
+mod give_up;
 mod inspect;
 mod lab_run;
 mod ledger;
@@ -14,6 +15,7 @@ mod lost;
 mod map;
 mod open;
 mod open_files;
+mod record;
 mod scrub;
 mod serve;
 mod stamp;
@@ -73,6 +75,8 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
     Serve(Box<serve::ServeArgs>),
+    /// Record what clients ask of a served pool as a trace, or end that
+    Record(record::RecordArgs),
     /// Tell what a served pool is doing, a line per interval
     Stat(stat::StatArgs),
     /// Look whether a device, the settings and this machine are fit for a pool, and say what to do if not
@@ -107,6 +111,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Device(command) => device::device(command),
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
+        Command::Record(args) => record::record(args),
         Command::Stat(args) => stat::stat(args),
         Command::Doctor(args) => doctor::doctor(args),
     }
@@ -124,6 +129,15 @@ fn refusal(error: HostError) -> anyhow::Error {
             anyhow!("{error}: set `memory` in [pool] of the settings to {} or more", Bytes(needed))
         }
         error => error.into(),
+    }
+}
+
+/// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, as `head`.
+fn verdict(text: &str, is_well: bool) -> anyhow::Result<ExitCode> {
+    let code = ExitCode::from(u8::from(!is_well));
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
     }
 }
 

@@ -9,13 +9,14 @@ use anyhow::anyhow;
 use thermocline_engine::{Config, HostError, HostRequest, Notice, OpenError, Reply, VolumeInfo};
 use thermocline_runtime::storage::{Access, OpenErrorKind, Overlay, Storage};
 use thermocline_runtime::{
-    AnyStorage, Buffer, DeviceChange, Driver, DriverError, Group, MediaError, Settings, UnitStorage,
+    AnyStorage, Buffer, DeviceChange, DeviceKind, Driver, DriverError, Group, MediaError, Settings,
+    UnitStorage, unit_bytes,
 };
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, DeviceId};
 
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
-use super::{Broken, refusal};
+use super::{Broken, refusal, say};
 
 /// A pool that was opened, and what that took.
 pub struct Opened<S> {
@@ -43,7 +44,8 @@ impl<S> Opened<S> {
 /// # Errors
 /// When there is no pool, or it cannot be opened.
 pub fn on_trial(settings: &Settings) -> anyhow::Result<Opened<Overlay<AnyStorage>>> {
-    trial(settings, settings.media(Access::ReadOnly), false)
+    let (used, media) = storage_of(settings, Access::ReadOnly)?;
+    trial(&used, Ok(media), false)
 }
 
 /// As [`on_trial`], as if the device at `path` were lost.
@@ -79,12 +81,93 @@ fn trial(
 /// # Errors
 /// As [`on_trial`].
 pub fn to_write(settings: &Settings, despite_loss: bool) -> anyhow::Result<Opened<AnyStorage>> {
-    let media = settings.media(Access::ReadWrite).map_err(|error| unavailable(settings, error))?;
-    let mut config = settings.config(media.geometry)?;
+    let (used, media) = storage_of(settings, Access::ReadWrite)?;
+    for aside in unused(settings, &used) {
+        say(format_args!("{aside}"));
+    }
+    other_sizes(&used).iter().for_each(|text| say(format_args!("{text}")));
+    let mut config = used.config(media.geometry)?;
     config.open_despite_loss = despite_loss;
     let began = Instant::now();
     let driver = Driver::open(config.clone(), media.storage);
-    opened(driver.map_err(|error| refused(settings, error))?, config, began, media.groups)
+    let mut driver = driver.map_err(|error| refused(settings, error))?;
+    hold_reserves(settings, &mut driver);
+    opened(driver, config, began, media.groups)
+}
+
+/// The storage of the pool, and the settings without the devices that they name beside those of the pool.
+fn storage_of(settings: &Settings, access: Access) -> anyhow::Result<(Settings, UnitStorage)> {
+    let open = |settings: &Settings| {
+        let media = settings.media(access)?;
+        Ok((settings.clone(), media))
+    };
+    let opened = match open(settings) {
+        Err(MediaError::NotAttached { .. } | MediaError::HasLeft { .. }) => {
+            open(&settings.of_pool())
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| unavailable(settings, error))
+}
+
+/// What there is to say of devices of which the pool uses another size than the settings state.
+fn other_sizes(settings: &Settings) -> Vec<String> {
+    let Ok((geometry, numbers)) = settings.device_numbers() else { return Vec::new() };
+    let unit = unit_bytes(&geometry);
+    let text = |(one, number): (Settings, Option<DeviceId>)| {
+        let device = one.device();
+        let (size, number) = device.size.zip(number)?;
+        let used = Bytes(u64::from(geometry.device(number).units) * unit.0);
+        let plain = matches!(one.kind(), DeviceKind::File | DeviceKind::Block);
+        if !plain || device.group().is_some() || size.0 / unit.0 == used.0 / unit.0 {
+            return None;
+        }
+        let (path, file) = (device.path.display(), settings.file().display());
+        let more = match size > used {
+            true => format!("`thermocline device grow {file} {path}` uses more of it"),
+            false => "state that size: a device does not become smaller".to_owned(),
+        };
+        Some(format!(
+            "{path}: the settings state a size of {size}, and the pool uses {used}; {more}"
+        ))
+    };
+    settings.each_device().zip(numbers).filter_map(text).collect()
+}
+
+/// What there is to say of devices that the settings name and the pool does not use.
+pub fn unused(settings: &Settings, used: &Settings) -> Vec<String> {
+    let is_used = |path: &Path| used.devices.iter().any(|device| device.path == path);
+    let aside = settings.devices.iter().map(|device| &device.path).filter(|path| !is_used(path));
+    let file = settings.file().display();
+    let text = |path: &std::path::PathBuf| {
+        let path = path.display();
+        format!(
+            "{path} is no device of the pool, which is opened without it: `thermocline device attach {file} {path}` adds \
+             it, or take it out of the settings"
+        )
+    };
+    aside.map(text).collect()
+}
+
+/// Keeps the room that the settings reserve for volumes. Where the pool has less by now, other volumes have to wait.
+fn hold_reserves<S: Storage>(settings: &Settings, driver: &mut Driver<S>) {
+    for stated in &settings.volumes {
+        let Some(reserve) = stated.reserve else { continue };
+        let volumes = driver.engine().volumes();
+        let Some(volume) = volumes.iter().find(|one| one.name.as_str() == stated.name) else {
+            say(format_args!("reserve is stated of `{}`, which is no volume", stated.name));
+            continue;
+        };
+        let blocks = reserve.0.div_ceil(4096);
+        if let Err(error) = driver.reserve_for(volume.id, blocks) {
+            say(format_args!(
+                "volume `{}` has a reserve of {reserve}, but {error}: no other volume can take new room until there is \
+                 more",
+                stated.name
+            ));
+            driver.hold_for(volume.id, blocks);
+        }
+    }
 }
 
 /// Why the pool on this storage does not open; if something that was flushed is missing, with what can be done.
@@ -207,12 +290,26 @@ pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
 pub const MORE_ROOM: &str =
     "attach another device (`thermocline device attach`), or delete a volume";
 
+/// What there is to say of a pool without free units where `damaged` reads have met damaged blocks.
+pub fn because_of_damage(damaged: u64) -> String {
+    match damaged {
+        0 => String::new(),
+        reads => format!(
+            ". {reads} reads have met damaged blocks, and units with such blocks cannot be collected: `thermocline volume \
+             give-up POOL.toml NAME`, with the pool stopped, lists them by range, and lets their units come free"
+        ),
+    }
+}
+
 /// What to say when the device failed: also what it failed to do.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
     Broken(match driver.take_troubles().pop() {
         Some(trouble) => format!("{error}: {trouble}"),
         None if error == HostError::Failed => {
-            format!("{NO_UNIT}: {MORE_ROOM}; until it is opened again the pool takes no writes")
+            let damage = because_of_damage(driver.engine().stats().damaged_blocks);
+            format!(
+                "{NO_UNIT}: {MORE_ROOM}; until it is opened again the pool takes no writes{damage}"
+            )
         }
         None => error.to_string(),
     })

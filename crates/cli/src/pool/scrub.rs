@@ -12,7 +12,7 @@ use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Settings};
 
 use super::open::on_trial;
-use super::{Broken, CODES, print};
+use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
 
 /// How often progress is shown.
@@ -62,12 +62,11 @@ struct Report {
 pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
     let report = look(&mut on_trial(&settings)?.driver)?;
-    if args.json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
-    } else {
-        print(&text(&report))?;
-    }
-    Ok(ExitCode::from(u8::from(!report.clean)))
+    let text = match args.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        false => text(&report),
+    };
+    verdict(&text, report.clean)
 }
 
 fn look<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Report> {

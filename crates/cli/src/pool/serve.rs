@@ -5,6 +5,7 @@ pub(super) mod devices;
 mod drive;
 mod files;
 mod fronts;
+pub(super) mod fullness;
 pub(super) mod http;
 mod metrics;
 mod record;
@@ -26,6 +27,7 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
+use thermocline_format::Location;
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
@@ -34,13 +36,14 @@ use thermocline_runtime::{
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
-use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, short_of_fast, to_write};
+use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::{Devices, End};
 use files::Files;
 use fronts::Fronts;
+use fullness::{FullnessReport, ROOM};
 use http::Site;
-use record::{Recorder, Tap};
+use record::Tap;
 use sockets::{Addresses, Sockets};
 use state::{Failure, Late, State};
 use stop::{Kept, Stop, Worker};
@@ -63,9 +66,9 @@ server had it ignored, as nohup does.
 Examples:
   thermocline serve pool.toml
   qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
+  thermocline serve pool.toml --record-trace today.csv.zst
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
-  thermocline serve pool.toml --record-trace today.csv.zst
 
 {CODES}"))]
 pub struct ServeArgs {
@@ -106,13 +109,16 @@ pub struct ServeArgs {
     /// [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
-    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`
+    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`; if
+    /// the file exists, into one with a number
     #[arg(
         long,
         value_name = "FILE",
         long_help = "\
 Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`: time, read,
-write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. It is complete
+write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. A file that
+exists stays as it is, and the new one has a number: today-1.csv.zst. `thermocline record` begins and ends it while the
+pool is served. It is complete
 up to a second ago at any time, also after a kill. Recording delays no request: what the file's device is too slow for is
 left out and told"
     )]
@@ -131,7 +137,6 @@ const LOST_FILE: &str = "no write is taken any more; copy from the volumes what 
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    record::refuse_existing(args.record_trace.as_deref())?;
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
     // From here on a signal waits for its turn.
@@ -140,17 +145,18 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let closer = Worker::start("thermocline-close").context("no thread to close the pool")?;
     let site = sockets::beside(&args.settings, STATUS);
     let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
+    warn_of_http(&serve);
     let opened = to_write(&settings, false)?;
-    let recorder = args.record_trace.as_deref().map(Recorder::start).transpose()?;
-    let tap = recorder.as_ref().map_or_else(Tap::none, Recorder::tap);
+    let tap = Tap::default();
+    record(&tap, &serve)?;
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
-    let upkeep = upkeep(&serve, &settings);
-    let pool = Pool::start_with(opened.driver, listener(&failure, &late), &upkeep);
+    let listener = listener((&failure, &late), devices.clone(), &args.settings);
+    let pool = Pool::start_with(opened.driver, listener, &upkeep(&serve, &settings));
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -160,7 +166,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         exports(&pool, args.read_only).into_iter().map(|export| tap.on(export)).collect();
     let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
     let exports = Exports::new(exports, &limits);
-    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap);
+    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap.clone());
     let (listeners, reach, sockets) = sockets.into_listeners();
     let reach = reach.and_files_in(mounted.path());
     let server = Server::new(listeners, exports, limits)?;
@@ -169,7 +175,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     set_limits(&pool, &settings);
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices);
+    let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices, tap.clone());
     let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
     print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
     systemd::notify("READY=1");
@@ -183,9 +189,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     wait_for_clients(&mut stop, &stopper, mounted);
     drop((sockets, status));
     let closed = close(pool, closer, &mut stop);
-    if let Some(recorder) = recorder {
-        recorder.finish(patience);
-    }
+    tap.stop(patience);
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
@@ -196,7 +200,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 fn upkeep(serve: &ServeSettings, settings: &Settings) -> PoolUpkeep {
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let flush_after = (after > 0).then_some(Duration::from_secs(after));
-    PoolUpkeep { flush_after, endurance: settings.endurance() }
+    PoolUpkeep { flush_after, endurance: settings.endurance(), marks: settings.fullness_marks() }
 }
 
 /// Waits until all clients have their answers and the files are unmounted, within bounds.
@@ -212,6 +216,31 @@ fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, mounted: Files) {
             say(format_args!("{what} {why}"));
         }
     }
+}
+
+/// Begins to record requests, where the settings or arguments ask for that.
+fn record(tap: &Tap, serve: &ServeSettings) -> anyhow::Result<()> {
+    if let Some(path) = &serve.record_trace {
+        let path = tap.start(path)?;
+        say(format_args!("requests are recorded in {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Warns of an address that shows status and metrics to others.
+fn warn_of_http(serve: &ServeSettings) {
+    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
+        say(format_args!(
+            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
+             are in them"
+        ));
+    }
+}
+
+/// Whether others than this machine can reach an address.
+fn is_for_all(address: &str) -> bool {
+    let found = std::net::ToSocketAddrs::to_socket_addrs(address);
+    found.is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
 }
 
 /// Gives volumes the limits that the settings state.
@@ -270,6 +299,7 @@ impl ServeArgs {
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
             flush_after: settings.flush_after,
+            record_trace: path(&self.record_trace, &settings.record_trace),
             tls_certificate: path(&self.tls_certificate, &settings.tls_certificate),
             tls_key: path(&self.tls_key, &settings.tls_key),
             tls_clients: path(&self.tls_clients, &settings.tls_clients),
@@ -291,25 +321,43 @@ fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
 }
 
 /// Says on standard error what an operator has to know.
-fn listener(failure: &Failure, late: &Late) -> thermocline_runtime::Listener {
+fn listener(
+    (failure, late): (&Failure, &Late),
+    devices: Devices,
+    settings: &Path,
+) -> thermocline_runtime::Listener {
     let (failure, late) = (Failure::clone(failure), Late::clone(late));
+    let (settings, mut damaged) = (settings.to_owned(), 0_u64);
     let mut last: Option<Trouble> = None;
     Box::new(move |event| match event {
         Event::Trouble(trouble) => {
             say(format_args!("{trouble}"));
             last = Some(trouble);
         }
-        Event::Notice(Notice::Damaged { at }) => say(format_args!("the block at {at} is damaged")),
+        Event::Notice(Notice::Damaged { at }) => {
+            damaged += 1;
+            if let Some(text) = damage(damaged, at, &devices.device_of(at.unit), &settings) {
+                say(format_args!("{text}"));
+            }
+        }
         Event::Notice(Notice::Retired(unit)) => {
             say(format_args!("unit {} is out of service", unit.0));
         }
         Event::Notice(Notice::Failed) => {
             let why = last.map(|trouble| format!("the device failed: {trouble}"));
-            let why = why.unwrap_or_else(|| format!("{NO_UNIT}: {MORE_ROOM}"));
-            let text = format!("{why}; no write is taken until the pool is opened again");
+            let (why, damage) = match why {
+                Some(why) => (why, String::new()),
+                None => (format!("{NO_UNIT}: {MORE_ROOM}"), because_of_damage(damaged)),
+            };
+            let text = format!("{why}; no write is taken until the pool is opened again{damage}");
             say(format_args!("{text}"));
             // It fails once.
             let _first = failure.set(text);
+        }
+        Event::Fullness(fullness) => {
+            let report = FullnessReport::new(&fullness);
+            let remedy = if report.is_normal() { String::new() } else { format!("; {ROOM}") };
+            say(format_args!("{report}{remedy}"));
         }
         Event::Lost(what) => {
             let text = format!("{what}: {LOST_FILE}");
@@ -326,6 +374,24 @@ fn listener(failure: &Failure, late: &Late) -> thermocline_runtime::Listener {
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}
     })
+}
+
+/// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
+fn damage(count: u64, at: Location, device: &str, settings: &Path) -> Option<String> {
+    /// Lines with a place. Chosen.
+    const NAMED: u64 = 5;
+    let remedy = format!(
+        "stop the service, and `thermocline check {}` names volumes and offsets",
+        settings.display()
+    );
+    let is_power = count.is_multiple_of(10_u64.pow(count.ilog10()));
+    match count {
+        1..=NAMED => Some(format!(
+            "{device}: the block at {at} cannot be read, or is not what was written; reading it is an error. {remedy}"
+        )),
+        _ if is_power => Some(format!("{count} reads have met damaged blocks; {remedy}")),
+        _ => None,
+    }
 }
 
 fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {

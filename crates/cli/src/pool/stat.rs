@@ -15,7 +15,7 @@ use super::{CODES, print};
 /// Arguments of `stat`.
 #[derive(Args)]
 #[command(after_help = format!("\
-ALWA is device bytes over host bytes. On simulated drives, DLWA is what they wrote to their media over what was written
+ALWA is device bytes over host bytes. A pool with fast devices has columns for each class of devices. On simulated drives, DLWA is what they wrote to their media over what was written
 to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. A line stands for its interval, and rates are per second; the
 total is that of the last of these ratios since the pool was opened. Requests are those of all front ends.
 
@@ -37,7 +37,7 @@ pub struct StatArgs {
 }
 
 /// What is counted, at some moment.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Sample {
     seconds: f64,
     reads: u64,
@@ -50,6 +50,17 @@ struct Sample {
     relocated_bytes: u64,
     /// Of simulated drives.
     drive: Option<Drive>,
+    free_units: u64,
+    units: u64,
+    /// Classes of devices, if there are several.
+    classes: Vec<Class>,
+}
+
+/// A class of devices, at some moment.
+#[derive(Clone, Default)]
+struct Class {
+    name: String,
+    written_bytes: u64,
     free_units: u64,
     units: u64,
 }
@@ -68,15 +79,24 @@ struct Amplification {
     waf: Option<f64>,
 }
 
+/// `written` over `asked` bytes, if any were asked for.
+fn ratio(written: u64, asked: u64) -> Option<f64> {
+    (asked > 0).then(|| written as f64 / asked as f64)
+}
+
 impl Amplification {
     fn between(before: &Sample, now: &Sample) -> Amplification {
-        let ratio = |written: u64, asked: u64| (asked > 0).then(|| written as f64 / asked as f64);
-        let (host, device) =
-            (now.host_bytes - before.host_bytes, now.device_bytes - before.device_bytes);
+        let (host, device) = (
+            now.host_bytes.saturating_sub(before.host_bytes),
+            now.device_bytes.saturating_sub(before.device_bytes),
+        );
         let inside = now.drive.map(|now| {
             let before = before.drive.unwrap_or(Drive { written_bytes: 0, media_bytes: 0 });
-            let media = now.media_bytes - before.media_bytes;
-            (ratio(media, now.written_bytes - before.written_bytes), ratio(media, host))
+            let media = now.media_bytes.saturating_sub(before.media_bytes);
+            (
+                ratio(media, now.written_bytes.saturating_sub(before.written_bytes)),
+                ratio(media, host),
+            )
         });
         let (dlwa, waf) = inside.unwrap_or_default();
         Amplification { alwa: ratio(device, host), dlwa, waf }
@@ -109,17 +129,35 @@ pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of the columns. What only simulated drives have is there for these only.
+/// Names of the columns. What only simulated drives have is there for these only. Where there are several classes of
+/// devices, each has columns of its own: what wears one does not wear the other.
 fn head(of: &Sample) -> String {
-    let inside = if of.drive.is_some() { "   DLWA    WAF" } else { "" };
-    format!(
-        "   reads/s  writes/s  flush/s   read MB/s write MB/s   ALWA{inside}  total  moved MB/s  free units\n"
-    )
+    let ratios = match (of.classes.as_slice(), of.drive) {
+        ([], None) => "   ALWA  total".to_owned(),
+        ([], Some(_)) => "   ALWA   DLWA    WAF  total".to_owned(),
+        (classes, _) => {
+            classes.iter().map(|one| format!("{:>14} total", one.alwa_name())).collect()
+        }
+    };
+    let free = match of.classes.as_slice() {
+        [] => "  free units".to_owned(),
+        classes => {
+            classes.iter().map(|one| format!("{:>15}", format!("free {}", one.name))).collect()
+        }
+    };
+    format!("   reads/s  writes/s  flush/s   read MB/s write MB/s{ratios}  moved MB/s{free}\n")
+}
+
+impl Class {
+    fn alwa_name(&self) -> String {
+        format!("ALWA {}", self.name)
+    }
 }
 
 fn line(before: &Sample, now: &Sample) -> String {
     let seconds = (now.seconds - before.seconds).max(1e-9);
-    let rate = |before: u64, now: u64| (now - before) as f64 / seconds;
+    // A change of devices begins the engine's counters anew.
+    let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
     let megabytes = |before, now| rate(before, now) / 1e6;
     let column = |ratio: Option<f64>| {
         let text = ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
@@ -127,19 +165,32 @@ fn line(before: &Sample, now: &Sample) -> String {
     };
     let within = Amplification::between(before, now);
     let since_opened = Amplification::between(&Sample::default(), now);
+    let by_class = |(class, now_of): (usize, &Class)| {
+        let earlier = before.classes.get(class).map_or(0, |one| one.written_bytes);
+        let host = now.host_bytes.saturating_sub(before.host_bytes);
+        let within = column(ratio(now_of.written_bytes.saturating_sub(earlier), host));
+        format!("{within:>14}{:>6}", column(ratio(now_of.written_bytes, now.host_bytes)).trim())
+    };
     let ratios = match now.drive {
+        _ if !now.classes.is_empty() => now.classes.iter().enumerate().map(by_class).collect(),
         None => column(within.alwa) + &column(since_opened.alwa),
         Some(_) => [within.alwa, within.dlwa, within.waf, since_opened.waf].map(column).concat(),
     };
+    let share = |free: u64, all: u64| format!("{free}/{all}");
+    let free = match now.classes.as_slice() {
+        [] => format!("{:>12}", share(now.free_units, now.units)),
+        classes => {
+            classes.iter().map(|one| format!("{:>15}", share(one.free_units, one.units))).collect()
+        }
+    };
     format!(
-        "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{ratios}{:>12.1}{:>12}\n",
+        "{:>10.0}{:>10.0}{:>9.0}{:>12.1}{:>11.1}{ratios}{:>12.1}{free}\n",
         rate(before.reads, now.reads),
         rate(before.writes, now.writes),
         rate(before.flushes, now.flushes),
         megabytes(before.read_bytes, now.read_bytes),
         megabytes(before.written_bytes, now.written_bytes),
         megabytes(before.relocated_bytes, now.relocated_bytes),
-        format!("{}/{}", now.free_units, now.units),
     )
 }
 
@@ -154,6 +205,17 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
         let found = operations.as_array().into_iter().flatten().find(|one| one["name"] == name);
         found.map_or(0, |one| number(&one[field]))
     };
+    let class = |one: &Value| Class {
+        name: one["class"].as_str().unwrap_or_default().to_owned(),
+        written_bytes: ["host", "destage", "relocation", "metadata"]
+            .map(|cause| number(&one[format!("{cause}_bytes")]))
+            .iter()
+            .sum(),
+        free_units: number(&one["free_units"]),
+        units: number(&one["units"]),
+    };
+    let classes: Vec<Class> =
+        engine["media"].as_array().into_iter().flatten().map(class).rev().collect();
     Ok(Sample {
         seconds: status["seconds"].as_f64().unwrap_or(0.0),
         reads: operation("read", "requests"),
@@ -170,6 +232,7 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
         }),
         free_units: number(&engine["free_units"]),
         units: number(&engine["units"]),
+        classes: if classes.len() > 1 { classes } else { Vec::new() },
     })
 }
 
@@ -211,12 +274,41 @@ mod tests {
             device_bytes: 3000,
             free_units: 7,
             units: 64,
-            ..before
+            ..before.clone()
         };
         let line = line(&before, &now);
         let words: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(words, ["10000", "2", "0", "0.0", "4.0", "2.00", "1.50", "0.0", "7/64"]);
         assert_eq!(line.len(), head(&now).len());
+    }
+
+    #[test]
+    fn each_class_of_devices_has_its_own_columns() {
+        let class = |name: &str, written_bytes, free_units| Class {
+            name: name.to_owned(),
+            written_bytes,
+            free_units,
+            units: 64,
+        };
+        let before = Sample {
+            host_bytes: 1000,
+            device_bytes: 1400,
+            classes: vec![class("fast", 1000, 20), class("capacity", 400, 60)],
+            ..Sample::default()
+        };
+        let now = Sample {
+            host_bytes: 3000,
+            device_bytes: 4400,
+            classes: vec![class("fast", 3020, 10), class("capacity", 1140, 55)],
+            ..before.clone()
+        };
+        let (text, head) = (line(&before, &now), head(&now));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words[5..], ["1.01", "1.01", "0.37", "0.38", "0.0", "10/64", "55/64"]);
+        assert_eq!(text.len(), head.len());
+        for name in ["ALWA fast", "ALWA capacity", "free fast", "free capacity"] {
+            assert!(head.contains(name), "{head}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use thermocline_types::{Bytes, UnitId};
 use super::open::on_trial;
 use super::serve::control::Serving;
 use super::serve::devices::DrainStatus;
+use super::serve::fullness::{FullnessReport, ROOM};
 use super::serve::state::MediaStatus;
 use super::serve::wear::WearReport;
 use super::serve::{STATUS, sockets};
@@ -64,6 +65,7 @@ struct Status {
     unit_bytes: u64,
     units: Units,
     media: Vec<MediaStatus>,
+    fullness: FullnessReport,
 }
 
 /// Units of the devices that have not left the pool.
@@ -145,6 +147,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         unit_bytes: unit_bytes(&pool.config.geometry).0,
         units,
         media: MediaStatus::all(engine),
+        fullness: FullnessReport::of(&engine.occupancy(), settings.fullness_marks()),
     };
     if args.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
@@ -156,11 +159,23 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn served(status: &Value) -> anyhow::Result<String> {
     let number = |value: &Value| value.as_u64().context("the server speaks of other things");
     let engine = &status["engine"];
-    let at_risk = match number(&engine["at_risk_bytes"])? {
-        0 => "nothing: all that was written is durable".to_owned(),
-        bytes => format!("{} that were written and are not durable", Bytes(bytes)),
-    };
-    let mut text = format!("at risk: {at_risk}\n");
+    let mut risks: Vec<String> =
+        status["failure"].as_str().map(str::to_owned).into_iter().collect();
+    let groups = ["mirrors", "raids"].into_iter().filter_map(|kind| status[kind].as_array());
+    risks.extend(groups.flatten().filter_map(|one| one["risk"].as_str()).map(str::to_owned));
+    match number(&engine["damaged_blocks"])? {
+        0 => {}
+        reads => risks.push(format!(
+            "{reads} reads have met damaged blocks since the pool was opened: stop the service, and `thermocline check` \
+             names volumes and offsets"
+        )),
+    }
+    match number(&engine["at_risk_bytes"])? {
+        0 if risks.is_empty() => risks.push("nothing: all that was written is durable".to_owned()),
+        0 => {}
+        bytes => risks.push(format!("{} that were written and are not durable", Bytes(bytes))),
+    }
+    let mut text: String = risks.iter().map(|risk| format!("at risk: {risk}\n")).collect();
     let fast = |media: &&Value| media["class"] == FAST;
     if let Some(fast) = engine["media"].as_array().into_iter().flatten().find(fast) {
         let bytes = number(&fast["valid_bytes"])?;
@@ -168,6 +183,8 @@ fn served(status: &Value) -> anyhow::Result<String> {
         let both = if pairs { ", a mirrored pair if both its sides do" } else { "" };
         text += &format!("only on fast devices: {}, lost if they fail{both}\n", Bytes(bytes));
     }
+    let fullness = FullnessReport::deserialize(&status["fullness"])?;
+    text += &full(&fullness);
     for wear in status["wear"].as_array().into_iter().flatten() {
         text += &format!("{}\n", WearReport::deserialize(wear)?);
     }
@@ -177,13 +194,6 @@ fn served(status: &Value) -> anyhow::Result<String> {
     if let Some(late) = status["late"].as_str() {
         text += &format!("late: {late}\n");
     }
-    if let Some(failure) = status["failure"].as_str() {
-        text += &format!("at risk: {failure}\n");
-    }
-    let groups = ["mirrors", "raids"].into_iter().filter_map(|kind| status[kind].as_array());
-    for risk in groups.flatten().filter_map(|one| one["risk"].as_str()) {
-        text += &format!("at risk: {risk}\n");
-    }
     text += &format!(
         "served: {} clients of NBD; {} of {} hold data, {} of {} units are free\n",
         number(&status["clients"]["open"])?,
@@ -192,6 +202,10 @@ fn served(status: &Value) -> anyhow::Result<String> {
         number(&engine["free_units"])?,
         number(&engine["units"])?,
     );
+    if let Some(path) = status["recording"].as_str() {
+        text += &format!("requests are recorded in {path}\n");
+    }
+    text += &classes(&engine["media"])?;
     text += &waterfall::show(&serde_json::from_value(status["waterfall"].clone())?);
     for uri in status["uris"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text += &format!("{uri}\n");
@@ -199,11 +213,34 @@ fn served(status: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// A line for each class of devices, if there are several.
+fn classes(media: &Value) -> anyhow::Result<String> {
+    let media = media.as_array().map_or(&[][..], Vec::as_slice);
+    let line = |one: &Value| {
+        let number = |key: &str| one[key].as_u64().context("the server speaks of other things");
+        Ok(format!(
+            "{} devices: {} of {} units are free, {} hold data, {} are to be collected\n",
+            one["class"].as_str().unwrap_or_default(),
+            number("free_units")?,
+            number("units")?,
+            Bytes(number("valid_bytes")?),
+            Bytes(number("debt_bytes")?),
+        ))
+    };
+    media.iter().filter(|_| media.len() > 1).map(line).collect()
+}
+
+/// A line about a pool that is nearly full.
+fn full(fullness: &FullnessReport) -> String {
+    if fullness.is_normal() { String::new() } else { format!("{fullness}: {ROOM}\n") }
+}
+
 fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
     let mut text = match status.at_risk.as_slice() {
         [] => "at risk: nothing that was flushed\n".to_owned(),
         risks => risks.iter().map(|risk| format!("at risk: {risk}\n")).collect(),
     };
+    text += &full(&status.fullness);
     let took = status.open_seconds * 1e3;
     text += &match status.clean {
         true => format!("closed in order: opening takes {took:.0} ms and replays nothing\n"),
@@ -234,8 +271,12 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
         text += &format!(", {emptied} emptied on devices that are drained");
     }
     text += "\n";
-    for MediaStatus { class, units, free_units, .. } in status.media.iter().filter(|_| is_tiered) {
-        text += &format!("{class} devices: {units} units, {free_units} free\n");
+    for one in status.media.iter().filter(|_| is_tiered) {
+        let MediaStatus { class, units, free_units, valid_bytes, debt_bytes, .. } = one;
+        let (valid, debt) = (Bytes(*valid_bytes), Bytes(*debt_bytes));
+        text += &format!(
+            "{class} devices: {free_units} of {units} units are free, {valid} hold data, {debt} are to be collected\n"
+        );
     }
     text + &format!(
         "after a crash, chunks since the last checkpoint are replayed: about {} at most\n",

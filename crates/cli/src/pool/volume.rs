@@ -12,6 +12,8 @@ use thermocline_runtime::{AnyStorage, Settings};
 use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
 
+use super::device::Room;
+use super::give_up;
 use super::lost;
 use super::open::{Opened, on_trial, to_write};
 use super::serve::control::{LimitChange, Serving, Subject};
@@ -23,7 +25,7 @@ use super::{CODES, ListArgs, print};
 pub enum Command {
     /// Create a volume; its space is taken as it is written. A pool that is served serves it at once
     #[command(after_help = example("create pool.toml backup 16MiB"))]
-    Create(SizedArgs),
+    Create(CreateArgs),
     /// List the volumes
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
@@ -36,16 +38,20 @@ pub enum Command {
     #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
     /// Limit what a volume of a served pool does beside others: its share when several want more than there is,
-    /// requests and bytes per second. Until the service ends; the settings state limits for good, in `[[volumes]]`
+    /// requests and bytes per second; and keep room for it. Until the service ends; the settings state limits for
+    /// good, in `[[volumes]]`
     #[command(after_help = example("limit pool.toml main --iops 500 --bandwidth 50MiB"))]
     Limit(LimitArgs),
+    /// Give up blocks of a volume that cannot be read, so that their units come free; with the pool stopped
+    #[command(after_help = give_up::help())]
+    GiveUp(give_up::GiveUpArgs),
     /// Delete a volume and all that is in it, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
 }
 
 /// The end of a help text.
-fn example(arguments: &str) -> String {
+pub(super) fn example(arguments: &str) -> String {
     format!("Example:\n  thermocline volume {arguments}\n\n{CODES}")
 }
 
@@ -59,6 +65,16 @@ pub struct SizedArgs {
     name: String,
     /// Its size, a multiple of 4 KiB
     size: Bytes,
+}
+
+/// Arguments of `volume create`.
+#[derive(Args)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    sized: SizedArgs,
+    /// Keep so many bytes writable for it, such as 10GiB, until the service ends; the settings state it for good
+    #[arg(long, value_name = "BYTES")]
+    reserve: Option<Bytes>,
 }
 
 /// Arguments of `volume resize`.
@@ -87,7 +103,7 @@ pub struct MediaArgs {
 
 /// Arguments of `volume limit`.
 #[derive(Args)]
-#[command(group = ArgGroup::new("limits").required(true).multiple(true).args(["share", "iops", "bandwidth"]))]
+#[command(group = ArgGroup::new("limits").required(true).multiple(true).args(["share", "iops", "bandwidth", "reserve"]))]
 pub struct LimitArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
@@ -103,6 +119,9 @@ pub struct LimitArgs {
     /// Bytes read and written per second, such as 100MiB; 0 lifts the limit
     #[arg(long, value_name = "BYTES")]
     bandwidth: Option<Bytes>,
+    /// Bytes that the pool keeps writable for it, those in use included, such as 10GiB; 0 ends that
+    #[arg(long, value_name = "BYTES")]
+    reserve: Option<Bytes>,
 }
 
 /// What is to become of clients, when the pool is being served.
@@ -134,6 +153,8 @@ pub struct Listed {
     id: u32,
     name: String,
     size_bytes: u64,
+    mapped_bytes: u64,
+    reserve_bytes: u64,
     media: String,
 }
 
@@ -150,6 +171,8 @@ impl Listed {
             id: info.id.0,
             name: info.name.to_string(),
             size_bytes: info.blocks * 4096,
+            mapped_bytes: info.mapped * 4096,
+            reserve_bytes: info.reserve * 4096,
             media: info.media.to_string(),
         }
     }
@@ -162,26 +185,34 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Resize(args) => resize(args),
         Command::Media(args) => media(args),
         Command::Limit(args) => limit(args),
+        Command::GiveUp(args) => give_up::give_up(args),
         Command::Delete(args) => delete(args),
         Command::List(args) => list(args),
     }
 }
 
-fn create(args: &SizedArgs) -> anyhow::Result<ExitCode> {
-    let name = VolumeName::for_new(&args.name)?;
-    let blocks = blocks(args.size)?;
-    change(
-        &args.settings,
-        |server| server.create(&args.name, args.size.0),
-        |pool| pool.carry_out(HostRequest::CreateVolume { name, blocks }),
+fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
+    let CreateArgs { sized: SizedArgs { settings, name, size }, reserve } = args;
+    let new = VolumeName::for_new(name)?;
+    let blocks = blocks(*size)?;
+    let room = change(
+        settings,
+        |server| server.create(name, size.0, reserve.map(|bytes| bytes.0)),
+        |pool| {
+            ensure!(reserve.is_none(), "the pool is not served, and {RESERVE_SERVED}");
+            pool.carry_out(HostRequest::CreateVolume { name: new, blocks })
+        },
     )?;
-    print(&format!("volume `{}` of {}\n", args.name, args.size))
+    print(&format!("volume `{name}` of {size}{}\n", promised(room)))
 }
+
+/// Where a reservation has its place.
+const RESERVE_SERVED: &str = "a reserve on the command line lasts as long as the service: state it in [[volumes]] of the settings";
 
 fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
     let ResizeArgs { sized: SizedArgs { settings, name, size }, yes_destroy, clients } = args;
     let blocks = blocks(*size)?;
-    change(
+    let room = change(
         settings,
         |server| server.resize(&clients.subject(name), size.0, yes_destroy.clone()),
         |pool| {
@@ -196,7 +227,7 @@ fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
             pool.carry_out(HostRequest::ResizeVolume { volume, blocks })
         },
     )?;
-    print(&format!("volume `{name}` has {size} now\n"))
+    print(&format!("volume `{name}` has {size} now{}\n", promised(room)))
 }
 
 fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {
@@ -217,9 +248,10 @@ fn limit(args: &LimitArgs) -> anyhow::Result<ExitCode> {
     let server = Serving::at(&sockets::beside(&args.settings, STATUS)).context(
         "the pool is not served, and limits are those of a service: state them in [[volumes]] of the settings",
     )?;
-    let bandwidth_bytes = args.bandwidth.map(|bytes| bytes.0);
-    server
-        .limit(&args.name, LimitChange { share: args.share, iops: args.iops, bandwidth_bytes })?;
+    let [bandwidth_bytes, reserve_bytes] =
+        [args.bandwidth, args.reserve].map(|bytes| bytes.map(|bytes| bytes.0));
+    let LimitArgs { share, iops, .. } = *args;
+    server.limit(&args.name, LimitChange { share, iops, bandwidth_bytes, reserve_bytes })?;
     print(&format!("volume `{}` has other limits until the service ends\n", args.name))
 }
 
@@ -248,14 +280,26 @@ fn change(
     settings: &Path,
     ask: impl FnOnce(Serving) -> anyhow::Result<()>,
     here: impl FnOnce(&mut Opened<AnyStorage>) -> anyhow::Result<Reply>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Room>> {
     let loaded = Settings::load(settings)?;
-    if let Some(server) = Serving::at(&sockets::beside(settings, STATUS)) {
-        return ask(server);
+    let socket = sockets::beside(settings, STATUS);
+    if let Some(server) = Serving::at(&socket) {
+        ask(server)?;
+        return Ok(super::stat::fetch(&socket).ok().as_ref().and_then(Room::told));
     }
     let mut pool = to_write(&loaded, false)?;
     here(&mut pool)?;
-    pool.close()
+    let room = Room::of(&pool);
+    pool.close()?;
+    Ok(Some(room))
+}
+
+/// What is to be added about a pool whose volumes have more than it holds.
+fn promised(room: Option<Room>) -> String {
+    let short = room.filter(Room::is_overpromised);
+    short.map_or(String::new(), |room| {
+        format!("; {room}; `reserve` in [[volumes]] keeps room for one of them")
+    })
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
@@ -265,17 +309,29 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         let mut status = super::stat::fetch(&socket)?;
         serde_json::from_value(status["volumes"].take()).context("no list of volumes")?
     } else {
-        on_trial(&settings)?.driver.engine().volumes().iter().map(Listed::new).collect()
+        let mut pool = on_trial(&settings)?;
+        // Only pages that were read say how many blocks they map.
+        pool.driver.load_map();
+        let reserve = |name: &str| settings.volumes.iter().find(|one| one.name == name)?.reserve;
+        let mut volumes: Vec<_> = pool.driver.engine().volumes().iter().map(Listed::new).collect();
+        for one in &mut volumes {
+            one.reserve_bytes = reserve(&one.name).map_or(0, |bytes| bytes.0);
+        }
+        volumes
     };
     if args.json {
         let listing = Listing { schema: "thermocline.volumes/1", volumes };
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
-    table.set_header(["id", "name", "size", "media"]);
-    for Listed { id, name, size_bytes, media } in &volumes {
-        let size = Bytes(*size_bytes).to_string();
-        table.add_row([id.to_string(), name.clone(), size, media.clone()]);
+    table.set_header(["id", "name", "size", "in use", "reserve", "media"]);
+    for Listed { id, name, size_bytes, mapped_bytes, reserve_bytes, media } in &volumes {
+        let [size, mapped] = [size_bytes, mapped_bytes].map(|bytes| Bytes(*bytes).to_string());
+        let reserve = match reserve_bytes {
+            0 => "-".to_owned(),
+            bytes => Bytes(*bytes).to_string(),
+        };
+        table.add_row([id.to_string(), name.clone(), size, mapped, reserve, media.clone()]);
     }
     print(&format!("{table}\n"))
 }

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, in the order in which their examples make what the next ones take.
-const COMMANDS: [&str; 42] = [
+const COMMANDS: [&str; 44] = [
     "",
     "lab list",
     "lab theory",
@@ -44,12 +44,14 @@ const COMMANDS: [&str; 42] = [
     "device detach",
     "device lose",
     "volume create",
+    "volume give-up",
     "volume list",
     "volume resize",
     "volume media",
     "volume delete",
     "serve",
     "volume limit",
+    "record",
     "stat",
 ];
 

@@ -1,5 +1,6 @@
 //! The command line as its users meet it: the program is run, and what it prints and writes is read.
 
+mod advice;
 mod analysis;
 mod datasheet;
 mod device_changes;
@@ -22,8 +23,10 @@ mod script;
 mod serve;
 mod serve_bounds;
 mod serve_clients;
+mod serve_damage;
 mod serve_files;
 mod serve_filesystem;
+mod serve_full;
 mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;

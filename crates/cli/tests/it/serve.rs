@@ -263,7 +263,7 @@ fn a_pool_of_two_devices_tells_what_goes_where() {
     drop(client);
     assert_eq!(served.stop(), 0);
     let text = run(folder, "status pool.toml").ok();
-    assert!(text.contains("fast devices: 22 units, "), "{text}");
+    assert!(text.contains("of 22 units are free, "), "{text}");
     assert_eq!(run(folder, "scrub pool.toml").code, 0);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use thermocline_nbd::protocol::request::{Command, flag};
 
-use super::serve::{PATIENCE, Served, format, run};
+use super::serve::{PATIENCE, Served, format, format_tiered, run};
 use super::serve_fuse;
 use crate::{numbers, repository, scratch, write};
 
@@ -332,7 +332,41 @@ fn names(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_metric_of_the_dashboard_is_served() {
+fn what_each_class_of_devices_takes_is_told_by_class() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_tiered(folder, "auto");
+    let served = Served::start(folder, "");
+    let mut main = served.client("main");
+    for count in 0..60 {
+        main.call(Command::Write, flag::FUA, (count % 8) << 20, 0, &[7; 1 << 20]).expect("written");
+    }
+    let (text, status) = (metrics(&served), served.status());
+    for class in ["fast", "capacity"] {
+        let media = status["engine"]["media"].as_array().expect("a list");
+        let media = media.iter().find(|one| one["class"] == class).expect("both are there");
+        for (name, key) in [
+            ("class_free_units", "free_units"),
+            ("class_valid_bytes", "valid_bytes"),
+            ("class_debt_bytes", "debt_bytes"),
+        ] {
+            let name = format!("{name}{{class=\"{class}\"}}");
+            assert_eq!(metric(&text, &name), media[key].as_f64(), "{name}: {text}");
+        }
+        let name = format!("class_written_bytes_total{{class=\"{class}\",cause=\"host\"}}");
+        assert_eq!(metric(&text, &name), media["host_bytes"].as_f64(), "{text}");
+    }
+    let name = "class_debt_bytes{class=\"fast\"}";
+    assert!(metric(&text, name) > Some(f64::from(1 << 20)), "overwritten blocks: {text}");
+    let stat = run(folder, "stat pool.toml").ok();
+    assert!(stat.contains("ALWA fast") && stat.contains("free capacity"), "{stat}");
+    assert!(run(folder, "status pool.toml").ok().contains("capacity devices: "), "by class");
+    drop(main);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn every_metric_of_the_dashboard_and_of_the_alert_rules_is_served() {
     let folder = scratch();
     let folder = folder.path();
     format_simulated(folder, "p5316");
@@ -354,6 +388,13 @@ fn every_metric_of_the_dashboard_is_served() {
         for name in named {
             assert!(known.contains(&name), "{name} is not served");
         }
+    }
+    let file = repository().join("docs/prometheus/alerts.yml");
+    let alerts = std::fs::read_to_string(file).expect("there are rules");
+    let rules = alerts.lines().filter(|line| line.trim_start().starts_with("expr: "));
+    for name in rules.flat_map(names).filter(|name| !name.ends_with("_whole")) {
+        used += 1;
+        assert!(known.contains(&name), "{name} is not served");
     }
     assert!(used > 15, "{used} metrics are used");
     assert_eq!(served.stop(), 0);

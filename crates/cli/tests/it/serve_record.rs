@@ -7,7 +7,7 @@ use serde_json::Value;
 use thermocline_nbd::protocol::request::Command as Nbd;
 
 use super::serve::{PATIENCE, Served, format, run};
-use crate::scratch;
+use crate::{scratch, write};
 
 /// What `lab analyze` finds in the trace: requests and bytes by operation, and volumes.
 fn found(folder: &Path, file: &str) -> Value {
@@ -50,10 +50,50 @@ fn what_clients_asked_is_a_trace_that_the_lab_takes() {
         assert_eq!(requests(&found, "flush").0, 1, "{file}");
         let third = format!("lab analyze --quick --json --trace {file} --volume third");
         assert_eq!(requests(&run(folder, &third).json(), "write"), (1, 1024), "{file}");
-        let again = format!("serve pool.toml --record-trace {file}");
-        let refused = run(folder, &again).refused(2);
-        assert!(refused.contains("it exists already"), "{refused}");
+        // Whoever starts the service again the same way, such as systemd, gets a second file.
+        let served = Served::start(folder, &format!("--record-trace {file}"));
+        let mut client = served.client("main");
+        client.call(Nbd::Write, 0, 0, 0, &[1; 4096]).expect("written");
+        drop(client);
+        assert_eq!(served.stop(), 0);
+        let second = self::found(folder, &file.replace("t.", "t-1."));
+        assert_eq!(requests(&second, "write"), (1, 4096), "{file}");
+        assert_eq!(requests(&self::found(folder, file), "write").0, 301, "the first is as it was");
     }
+}
+
+#[test]
+fn recording_begins_and_ends_while_clients_go_on() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let settings = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    write(folder, "pool.toml", settings + "[serve]\nrecord_trace = 'first.csv'\n");
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    let mut ask = |count: u64| {
+        for lba in 0..count {
+            client.call(Nbd::Write, 0, lba * 4096, 0, &[7; 4096]).expect("written");
+        }
+    };
+    ask(3);
+    let refused = run(folder, "record pool.toml second.csv").refused(2);
+    assert!(refused.contains("first.csv: end that first"), "{refused}");
+    run(folder, "record pool.toml --stop").ok();
+    ask(4);
+    let told = run(folder, "record pool.toml second.csv").ok();
+    assert!(told.contains("second.csv"), "{told}");
+    assert!(run(folder, "status pool.toml").ok().contains("requests are recorded in"));
+    ask(5);
+    run(folder, "record pool.toml --stop").ok();
+    assert!(served.status()["recording"].is_null());
+    ask(6);
+    let refused = run(folder, "record pool.toml --stop").refused(2);
+    assert!(refused.contains("no trace is being recorded"), "{refused}");
+    for (file, count) in [("first.csv", 3), ("second.csv", 5)] {
+        assert_eq!(requests(&found(folder, file), "write").0, count, "{file}");
+    }
+    assert_eq!(served.stop(), 0);
 }
 
 #[test]

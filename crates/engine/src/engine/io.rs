@@ -297,8 +297,8 @@ impl<P: Payload> Engine<P> {
         }
         if new + unknown > 0 {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.begins(page));
-            let capacity = self.capacity_blocks(pages.count() as u64);
-            if self.volumes.mapped() + new + unknown > capacity {
+            let pages = pages.count() as u64;
+            if !self.has_room_for(volume, new + unknown, pages) {
                 return self.without_room(volume, extent, unknown > 0);
             }
             // Those of which only the page on media knows count as new, until it is read.
@@ -326,6 +326,7 @@ impl<P: Payload> Engine<P> {
             self.want_checkpoint();
             return Staging::WithMemory;
         }
+        self.stats.refused_writes += 1;
         Staging::Never(HostError::NoSpace)
     }
 

@@ -1,18 +1,20 @@
 //! A device that is lost: entries of maps that point at it are made lost, page by page.
 //!
+//! Blocks that an operator gives up become lost in the same way, one by one.
+//!
 //! Nothing of this is logged. The state of the device is in each record, so an opening begins anew; a checkpoint makes
 //! the pages durable, and with them the counts by which the device is seen to hold nothing.
 
 use thermocline_format::{DeviceState, MapEntry, VolumeId};
 
 use crate::bugs::bug;
-use crate::engine::Engine;
+use crate::engine::{Engine, Phase};
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
-use crate::request::{Action, Extent, Notice, OpenError};
+use crate::request::{Action, Extent, HostError, Notice, OpenError};
 use crate::volumes::{PageCursor, Walk};
 
 /// What looking at a page costs of the budget, in words of 64 pages. Chosen: so that a step looks at a few pages.
@@ -101,6 +103,33 @@ impl<P: Payload> Engine<P> {
         self.tell_lost(run);
         self.volumes.note_pages(volume);
         self.stats.looked_at += PAGE;
+    }
+
+    /// Gives up blocks that cannot be read: reading them is an error until they are written again or trimmed, and their
+    /// units can be collected. Leaves out blocks of which the page of the map is not in memory: whoever has just read a
+    /// block has it there. Returns how many blocks were given up, which a checkpoint makes durable.
+    ///
+    /// # Errors
+    /// [`HostError`]: of a pool that is not open, and of blocks that are not in a volume.
+    pub fn give_up(&mut self, extent: Extent) -> Result<u64, HostError> {
+        if self.phase != Phase::Open {
+            return Err(HostError::Failed);
+        }
+        let volume = self.locate(extent)?;
+        let (mut run, mut count) = (None, 0);
+        for lba in extent.lba..extent.lba + extent.blocks {
+            let map = self.volumes.map(volume);
+            let found = map.is_loaded(lba / PAGE).then(|| map.get(lba));
+            let Some(value) = found.and_then(Mapping::value) else { continue };
+            self.lose_block(volume, lba, value);
+            self.note_lost(&mut run, extent.volume, lba);
+            count += 1;
+        }
+        self.tell_lost(run);
+        self.volumes.note_pages(volume);
+        self.want_checkpoint();
+        self.settled = false;
+        Ok(count)
     }
 
     fn lose_block(&mut self, volume: u16, lba: u64, value: Value) {

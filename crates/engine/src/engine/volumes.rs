@@ -18,8 +18,9 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let info = |map: &VolumeMap| {
-            let VolumeMap { id, blocks, media, traffic, .. } = *map;
-            VolumeInfo { id, name: map.name.clone(), blocks, media, traffic }
+            let VolumeMap { id, blocks, media, reserve, traffic, .. } = *map;
+            let mapped = self.volumes.index(id).map_or(0, |index| self.volumes.in_use(index));
+            VolumeInfo { id, name: map.name.clone(), blocks, media, mapped, reserve, traffic }
         };
         self.volumes.alive().into_iter().map(info).collect()
     }

@@ -34,7 +34,14 @@ pub(crate) struct Tally {
     pub(crate) patch_bytes: u64,
     /// Patched entries whose blocks count beside what the pages lead to in their place.
     pub(crate) doubled: u64,
+    /// Entries that are mapped: of a page on media only, as it was when it was in memory last.
+    pub(crate) blocks: u64,
+    /// Pages on media that were not in memory since the opening: nobody has counted their entries.
+    pub(crate) uncounted: u64,
 }
+
+/// The number of mapped entries of a page that was not in memory since the opening.
+pub(super) const UNCOUNTED: u16 = u16::MAX;
 
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, more: Tally) {
@@ -49,6 +56,8 @@ impl std::ops::AddAssign for Tally {
         self.patched += more.patched;
         self.patch_bytes += more.patch_bytes;
         self.doubled += more.doubled;
+        self.blocks += more.blocks;
+        self.uncounted += more.uncounted;
     }
 }
 
@@ -65,6 +74,8 @@ impl std::ops::SubAssign for Tally {
         self.patched -= less.patched;
         self.patch_bytes -= less.patch_bytes;
         self.doubled -= less.doubled;
+        self.blocks -= less.blocks;
+        self.uncounted -= less.uncounted;
     }
 }
 
@@ -75,7 +86,7 @@ pub(super) struct Leaf {
     pub(super) at: [MapEntry; PAGE_ENTRIES],
     /// Their entries; `None` where nothing is mapped, or the page is not loaded.
     pub(super) frames: [Option<Box<Frame>>; PAGE_ENTRIES],
-    /// How many entries of each are mapped, of those in memory.
+    /// How many entries of each are mapped; of a page on media only, how many were when it was in memory last.
     pub(super) mapped: [u16; PAGE_ENTRIES],
     pub(super) loaded: Bits,
     pub(super) dirty: Bits,
@@ -139,11 +150,12 @@ impl Leaf {
         let resident = has(&self.resident, index);
         let idle = self.idle(index / 64) >> (index % 64) & 1 == 1;
         let emptied = self.emptied(index / 64) >> (index % 64) & 1 == 1;
-        let patch = self.patch(index);
+        let (patch, loaded) = (self.patch(index), has(&self.loaded, index));
+        let counted = self.mapped[index] != UNCOUNTED;
         Tally {
             frames: resident.into(),
-            used: (self.mapped[index] > 0).into(),
-            absent: (!has(&self.loaded, index)).into(),
+            used: (loaded && self.mapped[index] > 0).into(),
+            absent: (!loaded).into(),
             placed: has(&self.placed, index).into(),
             differing: has(&self.dirty, index).into(),
             dirty: (has(&self.dirty, index) && patch.is_none() && !idle).into(),
@@ -152,6 +164,8 @@ impl Leaf {
             patched: patch.is_some().into(),
             patch_bytes: patch.map_or(0, Patch::memory_bytes),
             doubled: patch.map_or(0, Patch::counted),
+            blocks: if counted { self.mapped[index].into() } else { 0 },
+            uncounted: (!counted).into(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
-use super::leaf::{self, Leaf, clear, has};
+use super::leaf::{self, Leaf, UNCOUNTED, clear, has};
 use super::patches::Base;
 use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
 
@@ -214,7 +214,6 @@ impl VolumeMap {
         self.change(page, |leaf, index| {
             let frame = leaf.frames[index].take().expect("it is in memory");
             leaf.take(index);
-            leaf.mapped[index] = 0;
             clear(&mut leaf.loaded, index);
             if has(&leaf.flying, index) {
                 for (entry, &says) in (0..).zip(&frame.entries) {
@@ -277,6 +276,8 @@ impl VolumeMap {
         for (index, _) in pages.iter().enumerate().filter(|(_, page)| !page.is_unmapped()) {
             clear(&mut leaf.loaded, index);
             leaf.note_place(index);
+            leaf.mapped[index] = UNCOUNTED;
+            self.tally.uncounted += 1;
             self.tally.absent += 1;
             self.tally.placed += 1;
             self.changed = true;

@@ -70,6 +70,8 @@ pub struct MemoryDevice {
     /// Chunks by unit, in order of location.
     units: BTreeMap<u32, Chunks>,
     records: Vec<Arc<Superblock>>,
+    /// Reads of blocks of users in these units fail.
+    pub unreadable: BTreeSet<u32>,
     /// Reads of headers of this unit fail.
     pub headerless: Option<u32>,
     /// So many resets, and writes of control entries, fail from now on.
@@ -91,6 +93,7 @@ impl MemoryDevice {
             reset: BTreeSet::new(),
             units,
             records,
+            unreadable: BTreeSet::new(),
             headerless: None,
             failing_resets: 0,
             failing_control: 0,
@@ -110,6 +113,11 @@ impl MemoryDevice {
     /// The pool divides it in this way from now on.
     pub fn use_as(&mut self, geometry: Geometry) {
         self.geometry = geometry;
+    }
+
+    /// Blocks of users in all units that hold chunks now cannot be read until the units are reset.
+    pub fn spoil(&mut self) {
+        self.unreadable = self.units.keys().copied().collect();
     }
 
     /// Chunks that a unit holds.
@@ -199,11 +207,15 @@ impl MemoryDevice {
             }
             DeviceCmd::Reset(unit) | DeviceCmd::Zero(unit) => {
                 self.units.remove(&unit.0);
+                self.unreadable.remove(&unit.0);
                 self.reset.insert(unit.0);
                 self.records.retain(|record| record.location.unit != unit);
             }
             DeviceCmd::Finish(_) => self.finished += 1,
             DeviceCmd::Flush(_) | DeviceCmd::Heal { .. } | DeviceCmd::Distrust { .. } => {}
+            DeviceCmd::Read { at, .. } if self.unreadable.contains(&at.unit.0) => {
+                return Err(DeviceError::Io);
+            }
             DeviceCmd::Read { .. } => return Ok(Done::Data(())),
             DeviceCmd::ReadPage { at, .. } => {
                 return self.page(at).map(Done::Page).ok_or(DeviceError::Io);

@@ -155,6 +155,37 @@ policies! {$
         "ETI (HotStorage 2016): temperature of extents";
 }
 
+impl Policy {
+    /// Bytes of memory that it takes at most for a pool or drive of `blocks` blocks, as each policy documents it.
+    #[must_use]
+    pub fn most_memory_bytes(&self, blocks: u64) -> u64 {
+        /// Blocks of 1 TiB, beyond which `auto` remembers no more.
+        const TEBIBYTE: u64 = 1 << 28;
+        /// Tables that do not depend on the number of blocks. Chosen, not measured.
+        const FIXED: u64 = 1 << 20;
+        let per_block = |bytes: f64| (blocks as f64 * bytes) as u64;
+        let of_blocks = match self {
+            Policy::Auto(auto) => {
+                let known = blocks.min(TEBIBYTE) as f64;
+                let history = 3.0 * known / f64::from(auto.neighbours().unwrap_or(1).max(1));
+                let most = TEBIBYTE as f64;
+                (history + (3.7 * known).min(0.7 * most) + (2.8 * known).min(0.3 * most)) as u64
+            }
+            Policy::Nothing(_)
+            | Policy::SeparateRelocation(_)
+            | Policy::LsmZgc(_)
+            | Policy::Mida(_)
+            | Policy::Eti(_) => 0,
+            Policy::Dac(_) | Policy::MultiQueue(_) | Policy::Sfr(_) => per_block(1.0),
+            Policy::Fadac(_) => per_block(2.0),
+            Policy::SepBit(_) => per_block(4.0),
+            Policy::MultiLog(_) | Policy::Midas(_) => per_block(5.0),
+            Policy::Sfs(_) | Policy::Warcip(_) => per_block(8.0),
+        };
+        FIXED + of_blocks
+    }
+}
+
 impl Classifier for Policy {
     #[inline]
     fn topology(&self) -> Topology {
@@ -260,6 +291,22 @@ impl FromStr for Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_policy_takes_more_memory_than_it_states() {
+        const BLOCKS: u64 = 1 << 18;
+        let below = Below::Mixed { spare: 0.07, units: 4.0 };
+        for (mut policy, _) in Policy::list() {
+            policy.begin(BLOCKS, 1100, 256, below);
+            for now in 0..2 * BLOCKS {
+                policy.place(Write::plain(Lba(now * 7919 % BLOCKS), now));
+            }
+            let (takes, most) = (policy.memory_bytes() as u64, policy.most_memory_bytes(BLOCKS));
+            assert!(takes <= most, "{policy} takes {takes} bytes, and states {most}");
+        }
+        let auto = Policy::Auto(Auto::default());
+        assert_eq!(auto.most_memory_bytes(1 << 28), auto.most_memory_bytes(1 << 30));
+    }
 
     #[test]
     fn names_round_trip_and_unknown_ones_are_listed() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use thermocline_engine::{DeviceCmd, Done};
-use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, PoolDevice};
+use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, MediaClass, PoolDevice};
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
 use super::pairs::Place;
@@ -54,6 +54,9 @@ impl Settings {
                 // It may be broken, and is not needed.
                 let leaves = [DeviceState::Draining, DeviceState::Lost];
                 self.without(path).gone(path, DeviceState::Detached, Some(&leaves), access)
+            }
+            DeviceChange::Lose if own[0].device().class == MediaClass::Fast => {
+                Err(no(FAST_STAYS.to_owned()))
             }
             DeviceChange::Lose => self.without(path).gone(path, DeviceState::Lost, None, access),
             DeviceChange::Grow => self.grown(path, access),
@@ -251,6 +254,10 @@ impl Settings {
         emptied(alone, DeviceId(0), &self.device().path).map(drop)
     }
 }
+
+const FAST_STAYS: &str = "it is a fast device, with the maps of all volumes and what was not destaged: the pool cannot go \
+                          on without it. Bring it back; if it can still be read, `thermocline device drain` moves what it \
+                          holds; if it is lost, so is the pool, and a backup is all there is";
 
 const NOT_DRAINED: &str = "it is not drained: `thermocline device drain` first";
 

@@ -129,9 +129,24 @@ pub(super) fn find_records(
     }
 }
 
-/// The size of a file or device.
-pub(super) fn size(path: &Path) -> io::Result<Bytes> {
-    open(path)?.seek(SeekFrom::End(0)).map(Bytes)
+/// The size of a file or device: of a device, its whole sectors. A loop device can end with a part of one, which cannot
+/// be read.
+pub(crate) fn size(path: &Path) -> io::Result<Bytes> {
+    let mut file = open(path)?;
+    let bytes = file.seek(SeekFrom::End(0))?;
+    let sector = if file.metadata()?.is_file() { 1 } else { sector_of(&file) };
+    Ok(Bytes(bytes - bytes % sector))
+}
+
+/// Bytes of a sector of a block device.
+#[cfg(target_os = "linux")]
+fn sector_of(file: &fs::File) -> u64 {
+    rustix::fs::ioctl_blksszget(file).map_or(1, |bytes| u64::from(bytes.max(1)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sector_of(_: &fs::File) -> u64 {
+    1
 }
 
 fn open(path: &Path) -> io::Result<fs::File> {

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use thermocline_format::MediaClass;
 
+use super::{Event, Service};
+
 /// What may still be written to the devices of a class of media, and how long they are to last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endurance {
@@ -165,6 +167,20 @@ impl Governor {
     /// How each class wears of which anything is stated, as it was when it was last looked at.
     pub(super) fn status(&self) -> Vec<WearStatus> {
         self.budgets.iter().map(|budget| budget.status).collect()
+    }
+}
+
+impl Service {
+    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
+    pub(super) fn govern(&mut self) {
+        let engine = self.driver.engine();
+        let changed = self.governor.look(Instant::now(), |media| engine.written_on(media).bytes());
+        if !changed.is_empty() {
+            self.driver.spare_fast(self.governor.spares_fast());
+        }
+        for status in changed {
+            (self.listener)(Event::Wear(status));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{PoisonError, mpsc};
 use std::time::Instant;
 
-use thermocline_engine::{HostError, HostRequest};
+use thermocline_engine::{HostError, HostRequest, VolumeInfo};
 
 use super::lost::Lost;
 use super::{Job, Pool, Service};
@@ -86,8 +86,12 @@ impl Service {
         Ok(())
     }
 
-    /// Another driver is there.
-    pub(super) fn is_reopened(&mut self) {
+    /// Another driver is there. It holds the room that was reserved for `volumes`.
+    pub(super) fn is_reopened(&mut self, volumes: &[VolumeInfo]) {
+        for VolumeInfo { id, reserve, .. } in volumes.iter().filter(|info| info.reserve > 0) {
+            self.driver.hold_for(*id, *reserve);
+        }
+        self.gauge.begin_again();
         self.lost = Lost::default();
         *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
         if let Some((_, descriptor)) = &mut self.poller {

@@ -42,8 +42,11 @@ impl Settings {
         let fill_rate = beyond(bytes(self.pool.fill_rate), FILL_RATE, shown);
         let fill_rate = fill_rate.map(|reason| ("pool.fill_rate".to_owned(), reason));
         let volumes = self.volumes.iter().enumerate().find_map(|(index, volume)| {
-            let reason = beyond(bytes(volume.size), VOLUME, shown)?;
-            Some((format!("volumes[{index}].size"), reason))
+            let values = [("size", volume.size), ("reserve", volume.reserve)];
+            values.into_iter().find_map(|(key, value)| {
+                let reason = beyond(bytes(value), VOLUME, shown)?;
+                Some((format!("volumes[{index}].{key}"), reason))
+            })
         });
         engine.or(fill_rate).or(volumes)
     }

@@ -27,6 +27,8 @@ pub struct ServeSettings {
     pub patience: Option<u64>,
     /// Seconds for which something may be at risk before the server flushes on its own; 0: for ever.
     pub flush_after: Option<u64>,
+    /// File that requests of clients are recorded in, as a trace; if it exists, a new one with a number.
+    pub record_trace: Option<PathBuf>,
     /// Certificates of the server, as PEM.
     pub tls_certificate: Option<PathBuf>,
     /// Its private key, as PEM.
@@ -48,7 +50,8 @@ impl ServeSettings {
     /// Paths as seen from where `folder` is seen.
     pub(super) fn begin_at(&mut self, folder: &Path) {
         let tls = [&mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
-        let paths = [&mut self.socket, &mut self.fuse].into_iter().chain(tls);
+        let paths = [&mut self.socket, &mut self.fuse, &mut self.record_trace];
+        let paths = paths.into_iter().chain(tls);
         for path in paths.flatten() {
             *path = folder.join(&*path);
         }

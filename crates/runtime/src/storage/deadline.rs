@@ -204,7 +204,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use thermocline_format::LogicalBlock;
-    use thermocline_types::{Bytes, Version};
+    use thermocline_types::Bytes;
 
     use super::*;
 

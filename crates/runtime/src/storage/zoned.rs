@@ -145,6 +145,19 @@ fn layout_of(zones: &[RawZone], logical_block: u32) -> Result<Layout, &'static s
 /// `BLK_ZONE_TYPE_SEQWRITE_REQ`.
 const SEQUENTIAL: u8 = 2;
 
+/// Whether the device at `path` reports that nothing was ever written to any of its zones, or all was reset.
+pub(crate) fn are_empty(path: &Path) -> bool {
+    let zones = fs::File::open(path).ok().and_then(|device| report_zones(&device).ok());
+    zones.is_some_and(|zones| !zones.is_empty() && zones.iter().all(is_empty))
+}
+
+/// Whether nothing was written to a zone. A conventional zone does not report that.
+fn is_empty(zone: &RawZone) -> bool {
+    /// `BLK_ZONE_COND_EMPTY` of `linux/blkzoned.h`.
+    const EMPTY: u8 = 1;
+    zone.condition == EMPTY
+}
+
 /// What the conditions of `enum blk_zone_cond` mean.
 fn report_of(zone: &RawZone, layout: &Layout) -> UnitReport {
     let (condition, written) = match zone.condition {
@@ -204,6 +217,16 @@ mod tests {
         assert!(layout_of(&[zone(0, 1, 0), smaller], 512).is_err());
         assert!(layout_of(&[zone(0, 1, 0)], 8192).is_err());
         assert!(layout_of(&[], 512).is_err());
+    }
+
+    #[test]
+    fn only_zones_that_report_to_be_empty_hold_nothing() {
+        assert!(is_empty(&zone(1024, 1, 1024)));
+        // Conventional, open, closed, full, read-only, offline.
+        for condition in [0, 2, 3, 4, 14, 13, 15] {
+            assert!(!is_empty(&zone(1024, condition, 1024)), "{condition}");
+        }
+        assert!(!are_empty(Path::new("/dev/null")), "it has no zones");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use thermocline_engine::{HostError, Notice};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::storage::Storage;
@@ -16,7 +16,7 @@ use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
-use super::{DrainArgs, Looked, MemberArgs, NewArgs, Room, named};
+use super::{DrainArgs, Looked, MemberArgs, NewArgs, Room, class_name, named};
 use crate::interrupt::{self, Interrupt};
 use crate::progress::Progress;
 
@@ -102,15 +102,24 @@ pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
     let old = Named { path: named(&new.settings, old)?, settings: new.settings.clone() };
     ensure!(old.path != new.path, "{} cannot take its own place", new.path.display());
     let interrupt = Interrupt::watch()?;
-    ensure!(old.is_attached()?, "{} is no device of the pool", old.path.display());
-    if !new.is_attached()? {
-        new.change(ChangeName::Attach, &args.yes_destroy)?;
+    let [new_state, old_state] = [new.state()?, old.state()?];
+    match (new_state, old_state) {
+        (None, Some(_)) => {
+            old.is_alike(&new)?;
+            new.change(ChangeName::Attach, &args.yes_destroy)?;
+        }
+        // An earlier attempt was interrupted.
+        (Some(DeviceState::Active), Some(DeviceState::Draining)) => {}
+        (Some(DeviceState::Active), None) => return old.has_left(&new),
+        (None, None) => bail!("{} is no device of the pool", old.path.display()),
+        (Some(_), _) => return Err(old.keeps_its_place(&new)),
     }
     let both = || {
         let (new, old, file) =
             (new.path.display(), old.path.display(), new.settings.file().display());
         format!(
-            "{new} is a device of the pool now, and {old} still is: attach more and say this again, or give {new} up with \
+            "{new} is a device of the pool now, and {old} still is: attach more, and go on with `thermocline device drain \
+             {file} {old}` and `thermocline device detach {file} {old}`; or give {new} up with \
              `thermocline device drain {file} {new}`, then `thermocline device detach {file} {new}`; {old} is not empty"
         )
     };
@@ -139,9 +148,49 @@ impl Named {
         Ok(Named { settings, path })
     }
 
-    /// Whether the pool uses it.
-    fn is_attached(&self) -> anyhow::Result<bool> {
-        Ok(self.settings.device_number(&self.path)?.is_some())
+    /// What it is to the pool, if the pool has it.
+    fn state(&self) -> anyhow::Result<Option<DeviceState>> {
+        let (geometry, numbers) = self.settings.device_numbers()?;
+        let mut all = self.settings.devices.iter().zip(numbers);
+        let number = all.find_map(|(device, number)| number.filter(|_| device.path == self.path));
+        let state = number.map(|number| geometry.device(number).state);
+        Ok(state.filter(|state| *state != DeviceState::Detached))
+    }
+
+    /// Refuses another device in the place of this one that is good at other things.
+    fn is_alike(&self, new: &Named) -> anyhow::Result<()> {
+        let class = |one: &Named| {
+            let device = one.settings.devices.iter().find(|device| device.path == one.path);
+            device.map_or("", |device| class_name(device.class))
+        };
+        let (new, (is, was)) = (new.path.display(), (class(new), class(self)));
+        ensure!(
+            is == was,
+            "{new} is for {is}, and {} is {was}: to change what the pool is made of, attach one and drain the other",
+            self.path.display()
+        );
+        Ok(())
+    }
+
+    /// Why nothing takes the place of this device.
+    fn keeps_its_place(&self, new: &Named) -> anyhow::Error {
+        let (file, new, old) =
+            (self.settings.file().display(), new.path.display(), self.path.display());
+        anyhow!(
+            "{new} is a device of the pool already, and so takes the place of none; to go on with a replacement that was \
+             interrupted, or to do without {old}: `thermocline device drain {file} {old}`, then `thermocline device detach \
+             {file} {old}`"
+        )
+    }
+
+    /// Says that an earlier attempt has finished.
+    fn has_left(&self, new: &Named) -> anyhow::Result<ExitCode> {
+        print(&format!(
+            "{} is a device of the pool, and {} is none any more\ntake it out of {}\n",
+            new.path.display(),
+            self.path.display(),
+            self.settings.file().display()
+        ))
     }
 
     /// The number that the pool knows it by.
@@ -158,7 +207,7 @@ impl Named {
             format!("; what it holds stays there, and must not be taken for a pool ({error})")
         });
         print(&format!(
-            "{} has left the pool{more}{wiped}\ntake it out of {}, or nothing opens the pool\n",
+            "{} has left the pool{more}{wiped}\ntake it out of {}\n",
             self.path.display(),
             self.settings.file().display()
         ))

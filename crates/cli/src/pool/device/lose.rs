@@ -27,18 +27,18 @@ const IDLE: u32 = 50;
 const SHOWN: usize = 10;
 
 /// Blocks of a volume that are lost, in a row.
-#[derive(Clone, Copy, Serialize)]
-struct Range {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LostRange {
     /// Bytes from the beginning of the volume.
-    offset: u64,
-    bytes: u64,
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 #[derive(Serialize)]
-struct LostVolume {
-    name: String,
-    bytes: u64,
-    ranges: Vec<Range>,
+pub struct LostVolume {
+    pub name: String,
+    pub bytes: u64,
+    pub ranges: Vec<LostRange>,
 }
 
 #[derive(Serialize)]
@@ -49,6 +49,22 @@ struct Report {
     done: bool,
     bytes: u64,
     volumes: Vec<LostVolume>,
+}
+
+impl LostVolume {
+    /// Its ranges, the first few of them, which are called `what`.
+    pub fn listed(&self, what: &str) -> String {
+        let LostVolume { name, bytes, ranges } = self;
+        let (bytes, count) = (Bytes(*bytes), ranges.len());
+        let mut text = format!("volume `{name}`: {bytes} in {count} ranges are {what}\n");
+        for LostRange { offset, bytes } in ranges.iter().take(SHOWN) {
+            text += &format!("  {} from byte {offset}\n", Bytes(*bytes));
+        }
+        if count > SHOWN {
+            text += &format!("  and {} more (--json has all)\n", count - SHOWN);
+        }
+        text
+    }
 }
 
 /// `thermocline device lose`.
@@ -96,7 +112,7 @@ fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>
     }
     collect(driver, &mut found);
     let volumes = driver.engine().volumes();
-    let named = |(id, ranges): (u32, Vec<Range>)| {
+    let named = |(id, ranges): (u32, Vec<LostRange>)| {
         let volume = volumes.iter().find(|volume| volume.id.0 == id);
         let name = volume.map_or_else(|| format!("volume {id}"), |one| one.name.to_string());
         LostVolume { name, bytes: ranges.iter().map(|range| range.bytes).sum(), ranges }
@@ -105,7 +121,7 @@ fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>
 }
 
 /// Adds what the engine has told since, by volume. It looks through each from the first block to the last.
-fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<Range>>) {
+fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<LostRange>>) {
     for notice in driver.notices() {
         let Notice::Lost { extent } = notice else { continue };
         let Extent { volume, lba, blocks } = extent;
@@ -113,7 +129,7 @@ fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<Ran
         let ranges = found.entry(volume.0).or_default();
         match ranges.last_mut() {
             Some(last) if last.offset + last.bytes == offset => last.bytes += bytes,
-            _ => ranges.push(Range { offset, bytes }),
+            _ => ranges.push(LostRange { offset, bytes }),
         }
     }
     driver.clear_notices();
@@ -123,24 +139,14 @@ fn text(report: &Report, args: &LoseArgs) -> String {
     let Report { device, volumes, .. } = report;
     let settings = args.device.settings.display();
     let despite = if args.despite_loss { " --despite-loss" } else { "" };
-    let mut text = String::new();
-    for LostVolume { name, bytes, ranges } in volumes {
-        text +=
-            &format!("volume `{name}`: {} in {} ranges are lost\n", Bytes(*bytes), ranges.len());
-        for Range { offset, bytes } in ranges.iter().take(SHOWN) {
-            text += &format!("  {} from byte {offset}\n", Bytes(*bytes));
-        }
-        if ranges.len() > SHOWN {
-            text += &format!("  and {} more (--json has all)\n", ranges.len() - SHOWN);
-        }
-    }
+    let mut text: String = volumes.iter().map(|volume| volume.listed("lost")).collect();
     if volumes.is_empty() {
         text += &format!("nothing is only on {device}\n");
     }
     text + &match report.done {
         true => format!(
             "{device} has left the pool; what is lost reads as errors until it is written again or trimmed\ntake it out of \
-             {settings}, or nothing opens the pool\n"
+             {settings}\n"
         ),
         false => format!(
             "nothing was changed; to go on without it, say `thermocline device lose {settings} {device}{despite} \

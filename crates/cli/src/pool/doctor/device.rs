@@ -1,7 +1,7 @@
 //! The file or device of a pool.
 
-use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{ErrorKind, Seek as _, SeekFrom};
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
         DeviceKind::Zoned => "a zoned block device",
         DeviceKind::Simulated => "the data of a simulated drive",
     };
-    let size = size(path);
+    let size = settings.size_found();
     let has = size.map_or("unknown size".to_owned(), |size| size.to_string());
     let mut findings = vec![Finding::ok("device", format!("{shown} is {what} of {has}"))];
     if let (true, Some(has), Some(stated)) = (is_block, size, settings.device().size)
@@ -78,11 +78,6 @@ fn readable_by_others(path: &Path, found: &Metadata) -> Option<Finding> {
         .then(|| Finding::warn("mode", reason, format!("`chmod 600 {shown}`")))
 }
 
-/// Bytes of a file or block device.
-pub fn size(path: &Path) -> Option<Bytes> {
-    File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).ok().map(Bytes)
-}
-
 /// A path that is not there.
 fn missing(settings: &Settings, is_made: bool) -> Vec<Finding> {
     let path = &settings.device().path;
@@ -94,7 +89,12 @@ fn missing(settings: &Settings, is_made: bool) -> Vec<Finding> {
     if let Some((kind, name)) = settings.device().group() {
         let (kind, member) = (kind.name(), kind.member());
         let reason = format!("there is no {shown}, which is to be a {member} of {kind} `{name}`");
-        let remedy = "`thermocline format` makes it with a new pool, `thermocline device replace` for one that is there";
+        let remedy = match is_made {
+            true => {
+                "bring it back; if it is lost, a new device in its place and `thermocline device replace`"
+            }
+            false => "`thermocline format` makes it",
+        };
         return vec![Finding::warn("device", reason, remedy)];
     }
     if is_made {

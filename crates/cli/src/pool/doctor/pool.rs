@@ -11,8 +11,9 @@ use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
 use thermocline_types::Bytes;
 
-use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast};
+use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast, unused};
 use super::super::serve::devices::GroupsTold;
+use super::super::serve::fullness::{FullnessReport, ROOM};
 use super::super::serve::{STATUS, sockets};
 use super::super::stat::fetch;
 use super::{Finding, device};
@@ -35,7 +36,12 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
                 pool.replayed.0
             );
             let mut findings = vec![Finding::ok("pool", reason)];
+            let aside = unused(settings, &settings.of_pool()).into_iter();
+            let remedy = "as it says; the pool does without it";
+            findings.extend(aside.map(|text| Finding::warn("devices", text, remedy)));
             findings.extend(sizes(&pool.config, &pool.sizes()));
+            let marks = settings.fullness_marks();
+            findings.push(room(&FullnessReport::of(&engine.occupancy(), marks)));
             findings.extend(groups(&pool));
             return findings;
         }
@@ -47,7 +53,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     match error.downcast_ref() {
         Some(MediaError::NoPool { .. }) => planned(settings),
         _ => {
-            let remedy = "`thermocline check` tells what is lost and what can be done";
+            let remedy = "as it says";
             vec![Finding::fail("pool", format!("it does not open: {error:#}"), remedy)]
         }
     }
@@ -74,6 +80,7 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         None => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
         Some(failure) => Finding::fail("pool", failure, "see to that, and serve it again"),
     }];
+    findings.extend(FullnessReport::deserialize(&status["fullness"]).map(|full| room(&full)));
     let groups = GroupsTold::deserialize(&status).unwrap_or_default();
     findings.extend(groups.all().filter_map(|(kind, standing, _)| {
         let kinds = [GroupKind::Mirror, GroupKind::Striped, GroupKind::Parity];
@@ -81,6 +88,16 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         Some(group(kind, &standing.name, standing.risk.clone()))
     }));
     findings
+}
+
+/// Whether the pool has room for new data.
+fn room(fullness: &FullnessReport) -> Finding {
+    let reason = fullness.to_string();
+    match fullness {
+        full if full.is_full() => Finding::fail("room", reason, ROOM),
+        full if full.is_normal() => Finding::ok("room", reason),
+        _ => Finding::warn("room", reason, ROOM),
+    }
 }
 
 /// Whether all members of each pair and striped group hold everything.
@@ -169,8 +186,7 @@ fn plan(settings: &Settings) -> anyhow::Result<Config> {
         let device = &mut trial.devices[number];
         if kind != DeviceKind::Simulated {
             device.kind = Some(DeviceKind::File);
-            let size = device::size(&device.path);
-            device.size = device.size.or(size.filter(|size| size.0 > 0));
+            device.size = device.size.or(one.size_found().filter(|size| size.0 > 0));
         }
         device.io = IoEngine::Threads;
         device.direct = Some(false);
@@ -208,7 +224,12 @@ fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
     };
     let (whole, least) = (config.whole_map_memory(all()), config.least_map_memory(all()));
     let (map, budget) = (Bytes(whole), Bytes(config.map_memory_bytes));
-    let reason = format!("maps take up to {map}; pool.memory is {budget}");
+    let beside = beside_maps(config);
+    let all = Bytes(map.0.min(budget.0) + beside.0);
+    let reason = format!(
+        "maps take up to {map}, of which pool.memory allows {budget}; placement and waiting writes take up to {beside} \
+         more"
+    );
     let memory = match available() {
         _ if Bytes(least) > budget => {
             let remedy =
@@ -219,13 +240,18 @@ fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
             let remedy = "raise pool.memory where there is more: pages of maps are read and written again and again";
             Finding::warn("memory", reason, remedy)
         }
-        Some(free) if map > free => {
-            let remedy = "make the volumes smaller, or give the machine more memory";
+        Some(free) if all > free => {
+            let remedy = "lower pool.memory, choose another pool.placement such as auto:16, or give the machine more memory";
             Finding::warn("memory", format!("{reason}; {free} are free"), remedy)
         }
         _ => Finding::ok("memory", reason),
     };
     [size, memory]
+}
+
+/// Memory that a pool takes at most beside maps.
+fn beside_maps(config: &Config) -> Bytes {
+    Bytes(config.most_placement_memory() + config.most_waiting_memory())
 }
 
 /// Memory that the system could give now.

@@ -149,7 +149,7 @@ fn encrypted(serve: &ServeSettings) -> Finding {
 }
 
 /// A day and time of UTC, by the calendar of H. Hinnant's `civil_from_days`: years that begin in March.
-fn date(time: SystemTime) -> String {
+pub fn date(time: SystemTime) -> String {
     let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, minutes) = (seconds / 86400 + 719_468, seconds % 86400 / 60);
     let (era, of_era) = (days / 146_097, days % 146_097);

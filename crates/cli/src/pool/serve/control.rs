@@ -26,10 +26,14 @@ const DESPITE_CLIENTS: &str = "despite=clients";
 
 /// What else the body of a change of a volume is told to be.
 const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `yes_destroy` if data may be lost, or \
-                           `media`, or any of `share`, `iops` and `bandwidth_bytes`";
+                           `media`, or any of `share`, `iops`, \
+                           `bandwidth_bytes` and `reserve_bytes`";
 
 /// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
 const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long what waits to be recorded may take. Chosen.
+const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What may happen to volumes and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +46,10 @@ pub enum Change {
     Delete(Subject),
     /// `POST /devices` with a [`DeviceRequest`].
     Device,
+    /// `POST /trace` with a [`NewTrace`]: requests are recorded from now on.
+    Record,
+    /// `DELETE /trace`: they are not any more.
+    RecordNoMore,
 }
 
 /// The volume that is to change.
@@ -59,6 +67,16 @@ pub struct Subject {
 struct NewVolume {
     name: String,
     size_bytes: u64,
+    /// What the pool keeps writable for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reserve_bytes: Option<u64>,
+}
+
+/// Body of a recording.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewTrace {
+    path: PathBuf,
 }
 
 /// Body of a change of size.
@@ -91,6 +109,9 @@ pub struct LimitChange {
     /// Bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes: Option<u64>,
+    /// Bytes that the pool keeps writable for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<u64>,
 }
 
 /// Body of a change of a volume.
@@ -126,6 +147,11 @@ impl Change {
         if (method, path) == (&Method::POST, "/devices") {
             return Some(Change::Device);
         }
+        match (method, path) {
+            (&Method::POST, "/trace") => return Some(Change::Record),
+            (&Method::DELETE, "/trace") => return Some(Change::RecordNoMore),
+            _ => {}
+        }
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
         match *method {
@@ -157,6 +183,19 @@ impl Change {
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
+            Change::Record => {
+                let NewTrace { path } = parsed(body).context("no new trace")?;
+                ensure!(
+                    path.is_absolute(),
+                    "{}: the path of a trace begins with /",
+                    path.display()
+                );
+                fronts.tap().start(&path).map(|_| ())
+            }
+            Change::RecordNoMore => {
+                let ended = fronts.tap().stop(TRACE_PATIENCE);
+                ended.map(|_| ()).context("no trace is being recorded")
+            }
             Change::Device => devices.make(&parsed(body).context("no change of a device")?, pool),
         }
     }
@@ -177,6 +216,12 @@ fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
     let name = VolumeName::for_new(&new.name)?;
     let blocks = blocks(new.size_bytes)?;
     let volume = pool.create_volume(name, blocks).map_err(refusal)?;
+    if let Some(bytes) = new.reserve_bytes
+        && let Err(error) = pool.reserve_for(volume.id(), bytes.div_ceil(4096))
+    {
+        pool.delete_volume(volume.id())?;
+        return Err(error.into());
+    }
     Ok(fronts.add(super::export(volume, false))?)
 }
 
@@ -212,6 +257,9 @@ fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> anyhow::Result<
         let remedy = if error.may_be_absent() { "; 0 lifts the limit" } else { "" };
         anyhow!("{} {error}{remedy}", error.key())
     })?;
+    if let Some(bytes) = change.reserve_bytes {
+        pool.reserve_for(volume, bytes.div_ceil(4096)).map_err(refusal)?;
+    }
     pool.set_limits(volume, limits);
     Ok(())
 }
@@ -301,8 +349,14 @@ impl Serving {
     ///
     /// # Errors
     /// When there is no answer, or it is no.
-    pub fn create(self, name: &str, size_bytes: u64) -> anyhow::Result<()> {
-        let body = serde_json::to_string(&NewVolume { name: name.to_owned(), size_bytes })?;
+    pub fn create(
+        self,
+        name: &str,
+        size_bytes: u64,
+        reserve_bytes: Option<u64>,
+    ) -> anyhow::Result<()> {
+        let new = NewVolume { name: name.to_owned(), size_bytes, reserve_bytes };
+        let body = serde_json::to_string(&new)?;
         self.ask("POST /volumes", &body)
     }
 
@@ -344,6 +398,22 @@ impl Serving {
     /// As [`Serving::create`].
     pub fn change_device(self, change: &DeviceRequest) -> anyhow::Result<()> {
         self.ask("POST /devices", &serde_json::to_string(change)?)
+    }
+
+    /// Asks to record requests into a new file.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn record(self, path: &Path) -> anyhow::Result<()> {
+        self.ask("POST /trace", &serde_json::to_string(&NewTrace { path: path.to_owned() })?)
+    }
+
+    /// Asks to record requests no more.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn record_no_more(self) -> anyhow::Result<()> {
+        self.ask("DELETE /trace", "")
     }
 
     /// Asks to delete a volume.

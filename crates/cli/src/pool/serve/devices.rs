@@ -2,17 +2,21 @@
 //! that come and go.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
+use thermocline_format::Geometry;
 use thermocline_runtime::{
     Contents, DeviceChange, Group, GroupKind, GroupStatus, HeldFiles, MemberState, MemberStatus,
     Paths, Pool, ReopenError, Settings,
 };
+use thermocline_types::{DeviceId, UnitId};
 
 use super::super::device::draining;
 use super::super::open::{to_change, to_write};
@@ -31,6 +35,27 @@ struct InUse {
     settings: Settings,
     paths: Paths,
     groups: Vec<(usize, Group)>,
+    opened: Instant,
+    /// Units of each device, and its path; of a group, those of all members.
+    places: Vec<(Range<u32>, String)>,
+}
+
+impl InUse {
+    fn new(settings: Settings, paths: Paths, groups: Vec<(usize, Group)>) -> InUse {
+        let places = places(&settings);
+        InUse { settings, paths, groups, opened: Instant::now(), places }
+    }
+}
+
+/// The units of each device of the pool, and its path. Without it damage is reported without paths.
+fn places(settings: &Settings) -> Vec<(Range<u32>, String)> {
+    let Ok((geometry, numbers)) = settings.device_numbers() else { return Vec::new() };
+    let paths = |device: DeviceId| {
+        let all = settings.devices.iter().zip(&numbers);
+        let of_it = all.filter(|(_, number)| **number == Some(device));
+        of_it.map(|(one, _)| one.path.display().to_string()).collect::<Vec<_>>().join(" and ")
+    };
+    geometry.device_units().map(|(device, units)| (units, paths(device))).collect()
 }
 
 /// Ends the service when there is no pool to serve any more.
@@ -57,7 +82,7 @@ pub struct GroupStanding {
     pub name: String,
     /// All members hold everything.
     pub whole: bool,
-    /// What the member that is being filled lacks.
+    /// What the member that is being filled, or is out, lacks.
     pub lacking_bytes: u64,
     /// Copied or computed to fill it, since the pool was opened.
     pub filled_bytes: u64,
@@ -172,10 +197,14 @@ impl From<ChangeName> for DeviceChange {
 
 impl GroupsTold {
     /// As they stand.
-    pub fn new<'a>(groups: impl Iterator<Item = &'a (usize, Group)>) -> GroupsTold {
+    pub fn new<'a>(
+        groups: impl Iterator<Item = &'a (usize, Group)>,
+        geometry: &Geometry,
+    ) -> GroupsTold {
         let mut told = GroupsTold::default();
-        for group in groups.map(|(_, group)| group.status()) {
-            let (standing, members) = (GroupStanding::new(&group), MemberTold::all(&group));
+        for (number, group) in groups.map(|(number, group)| (number, group.status())) {
+            let size = u64::from(geometry.devices()[*number].units) * geometry.unit_bytes();
+            let (standing, members) = (GroupStanding::new(&group, size), MemberTold::all(&group));
             match group.kind {
                 GroupKind::Mirror => told.mirrors.push(MirrorStatus { standing, sides: members }),
                 kind => {
@@ -196,11 +225,14 @@ impl GroupsTold {
 }
 
 impl GroupStanding {
-    fn new(group: &GroupStatus) -> GroupStanding {
+    /// Of a group of `size` bytes. A member that is out lacks all of it.
+    fn new(group: &GroupStatus, size: u64) -> GroupStanding {
+        let is_out = |member: &MemberStatus| member.standing == MemberState::Out;
+        let is_out = group.members.iter().any(is_out);
         GroupStanding {
             name: group.name.clone(),
             whole: group.is_whole(),
-            lacking_bytes: group.lacking.0,
+            lacking_bytes: if is_out { size } else { group.lacking.0 },
             filled_bytes: group.filled.0,
             repaired: group.repaired,
             risk: group.risk(),
@@ -223,8 +255,7 @@ impl Devices {
     /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
     /// on.
     pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End) -> Devices {
-        let (paths, groups_now) = (Paths::default(), Vec::new());
-        let in_use = InUse { settings: settings.clone(), paths, groups: groups_now };
+        let in_use = InUse::new(settings.clone(), Paths::default(), Vec::new());
         let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end };
         devices.adopt(settings, groups);
         devices
@@ -238,7 +269,7 @@ impl Devices {
                 say(format_args!("{risk}"));
             }
         }
-        *self.in_use() = InUse { paths: settings.paths(), settings, groups };
+        *self.in_use() = InUse::new(settings.clone(), settings.paths(), groups);
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
@@ -261,8 +292,20 @@ impl Devices {
     }
 
     /// How all groups stand.
-    pub fn status(&self) -> GroupsTold {
-        GroupsTold::new(self.in_use().groups.iter())
+    pub fn status(&self, geometry: &Geometry) -> GroupsTold {
+        GroupsTold::new(self.in_use().groups.iter(), geometry)
+    }
+
+    /// When the pool was opened last: counters of its engine begin then.
+    pub fn opened(&self) -> Instant {
+        self.in_use().opened
+    }
+
+    /// The device that a unit is on, by its path.
+    pub fn device_of(&self, unit: UnitId) -> String {
+        let in_use = self.in_use();
+        let found = in_use.places.iter().find(|(units, _)| units.contains(&unit.0));
+        found.map_or_else(|| "the pool".to_owned(), |(_, path)| path.clone())
     }
 
     /// Makes a change that the settings, as they are by now, and `asked` describe.
@@ -284,6 +327,7 @@ impl Devices {
         let (id, geometry) = pool
             .look(|view| (view.engine.pool_id(), *view.engine.geometry()))
             .context("the pool is closed")?;
+        ensure_member(settings, &side.path)?;
         refuse_to_destroy(settings, side)?;
         let mut in_use = self.in_use();
         settings.join_side(&side.path, id, &geometry, &in_use.groups)?;
@@ -333,6 +377,22 @@ impl Devices {
             ReopenError::Closed => anyhow!("the pool is closed"),
         })
     }
+}
+
+/// Refuses a device that is no member of a group as one that is to be filled.
+///
+/// # Errors
+/// With what exchanges such a device.
+pub fn ensure_member(settings: &Settings, path: &Path) -> anyhow::Result<()> {
+    let alone = settings.devices.iter().find(|device| device.path == path);
+    let alone = alone.is_some_and(|device| device.group().is_none());
+    let (shown, file) = (path.display(), settings.file().display());
+    ensure!(
+        !alone,
+        "{shown} is no member of a pair or striped group, so no other device can fill it: `thermocline device replace {file} \
+         NEW --instead-of {shown}` has NEW take its place"
+    );
+    Ok(())
 }
 
 /// Refuses if anything is on a device that was not named, or on a member of a group that is attached.

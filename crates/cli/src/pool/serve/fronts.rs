@@ -21,6 +21,11 @@ impl Fronts {
         Fronts { exports, files, tap }
     }
 
+    /// What records requests.
+    pub fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
     /// Offers a volume more. Both see the same target, so that changes of parts of blocks through one do not lose those
     /// through the other.
     ///

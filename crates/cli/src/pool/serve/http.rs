@@ -269,7 +269,7 @@ impl Desk {
         }
         if *method != Method::GET {
             let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME, \
-                        DELETE /volumes/NAME and POST /devices";
+                        DELETE /volumes/NAME, POST /devices, POST /trace and DELETE /trace";
             return plain(StatusCode::METHOD_NOT_ALLOWED, text);
         }
         let (kind, text): (_, fn(&super::state::Status) -> String) = match url {

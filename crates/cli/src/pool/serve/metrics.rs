@@ -4,7 +4,8 @@ use std::fmt::{Display, Write as _};
 
 use super::devices::{DrainStatus, GroupStanding, GroupsTold};
 use super::drive::DriveStatus;
-use super::state::{LatencyStatus, MemoryStatus, Status, VolumeStatus};
+use super::fullness::FullnessReport;
+use super::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
 use super::wear::WearReport;
 
 /// All metrics.
@@ -47,10 +48,27 @@ pub fn text(status: &Status) -> String {
     ] {
         page.count(name, "gauge", help, value);
     }
+    of_classes(&mut page, &engine.media);
+    of_fullness(&mut page, &status.fullness);
     of_memory(&mut page, &status.memory);
     if let Some(drive) = &status.drive {
         of_drive(&mut page, drive);
     }
+    ratios(&mut page, status);
+    of_groups(&mut page, &status.groups);
+    of_draining(&mut page, &status.draining);
+    of_wear(&mut page, &status.wear);
+    of_volumes(&mut page, &status.volumes);
+    requests(&mut page, status);
+    page.0
+}
+
+/// Name and help of a gauge, and its value.
+type Gauge<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+/// Write amplification since the pool was opened.
+fn ratios(page: &mut Page, status: &Status) {
+    let engine = &status.engine;
     for (name, help, value) in [
         ("alwa_ratio", "Bytes written to the device over host bytes", engine.alwa),
         (
@@ -64,12 +82,52 @@ pub fn text(status: &Status) -> String {
             page.one(name, "gauge", help, value);
         }
     }
-    of_groups(&mut page, &status.groups);
-    of_draining(&mut page, &status.draining);
-    of_wear(&mut page, &status.wear);
-    of_volumes(&mut page, &status.volumes);
-    requests(&mut page, status);
-    page.0
+}
+
+/// Each class of devices.
+fn of_classes(page: &mut Page, media: &[MediaStatus]) {
+    page.head("class_written_bytes_total", "counter", "Written to a class of devices, by cause");
+    for one in media {
+        for (cause, value) in [
+            ("host", one.host_bytes),
+            ("destage", one.destage_bytes),
+            ("relocation", one.relocation_bytes),
+            ("metadata", one.metadata_bytes),
+        ] {
+            let labels = [("class", one.class), ("cause", cause)];
+            page.sample("class_written_bytes_total", &labels, value);
+        }
+    }
+    let gauges: [Gauge<MediaStatus>; 4] = [
+        ("class_units", "Units of a class, superblocks aside", |one| one.units.into()),
+        ("class_free_units", "Units of a class that hold nothing", |one| one.free_units.into()),
+        ("class_valid_bytes", "Data on a class of devices", |one| one.valid_bytes),
+        ("class_debt_bytes", "Bytes that garbage collection has yet to free", |one| one.debt_bytes),
+    ];
+    for (name, help, value) in gauges {
+        page.head(name, "gauge", help);
+        media.iter().for_each(|one| page.sample(name, &[("class", one.class)], value(one)));
+    }
+}
+
+/// How full the pool is.
+fn of_fullness(page: &mut Page, fullness: &FullnessReport) {
+    for (name, help, value) in [
+        ("fullness_ratio", "Mapped and reserved bytes over the capacity", fullness.share),
+        ("fullness_warning_ratio", "Ratio at which the pool warns", fullness.warning_share),
+        ("fullness_critical_ratio", "Ratio at which it is critical", fullness.critical_share),
+    ] {
+        page.one(name, "gauge", help, value);
+    }
+    let help = "Held for volumes beside what they have mapped";
+    page.count("reserved_bytes", "gauge", help, fullness.reserved_bytes);
+    let help = "What any volume may still map";
+    page.count("free_bytes", "gauge", help, fullness.free_bytes);
+    let help = "When the pool became full, in seconds since 1970; 0: it is not";
+    let since = fullness.since_unix_seconds.filter(|_| fullness.is_full()).unwrap_or(0);
+    page.count("full_since_seconds", "gauge", help, since);
+    let help = "Writes that were refused because the pool is full";
+    page.count("refused_writes_total", "counter", help, fullness.refused_writes);
 }
 
 /// Parts of the process's memory; they do not add up to all of it.
@@ -113,7 +171,9 @@ fn of_groups(page: &mut Page, groups: &GroupsTold) {
     type Value = fn(&GroupStanding) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
         ("whole", "gauge", "1 if all members of a group hold everything", |one| one.whole.into()),
-        ("lacking_bytes", "gauge", "What a member lacks", |one| one.lacking_bytes),
+        ("lacking_bytes", "gauge", "What a member lacks that is filled or out", |one| {
+            one.lacking_bytes
+        }),
         ("filled_bytes_total", "counter", "Copied or computed to fill a member", |one| {
             one.filled_bytes
         }),
@@ -147,9 +207,16 @@ fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
 
 /// What every volume costs; what belongs to all of them, such as the map, is in no volume.
 fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
-    page.head("volume_size_bytes", "gauge", "Size of a volume");
-    for volume in volumes {
-        page.sample("volume_size_bytes", &[("volume", &volume.name)], volume.size_bytes);
+    let sizes: [Gauge<VolumeStatus>; 3] = [
+        ("volume_size_bytes", "Size of a volume", |volume| volume.size_bytes),
+        ("volume_mapped_bytes", "Bytes of a volume that are in use", |volume| volume.mapped_bytes),
+        ("volume_reserve_bytes", "What the pool keeps writable for a volume", |volume| {
+            volume.reserve_bytes
+        }),
+    ];
+    for (name, help, value) in sizes {
+        page.head(name, "gauge", help);
+        volumes.iter().for_each(|one| page.sample(name, &[("volume", &one.name)], value(one)));
     }
     let help = "Requests of a volume that wait for its turn or for a limit";
     page.head("volume_waiting_requests", "gauge", help);
@@ -238,7 +305,9 @@ struct Page(String);
 impl Page {
     /// How long the pool is open, and whether its devices work.
     fn health(&mut self, status: &Status) {
-        self.one("up_seconds", "gauge", "Time since the pool was opened", status.seconds);
+        self.one("up_seconds", "gauge", "Time since the service began", status.seconds);
+        let help = "Time since the pool was opened last, with which the engine's counters began";
+        self.one("opened_seconds", "gauge", help, status.opened_seconds);
         self.count(
             "failed",
             "gauge",

@@ -9,13 +9,13 @@ use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use thermocline_nbd::Export;
 use thermocline_target::{BlockTarget, Completion, Extent, Info, Request};
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
@@ -58,19 +58,41 @@ pub struct Recorder {
     end: Receiver<io::Result<u64>>,
 }
 
-/// Records what goes to each target of an export, for those that come while the pool is served as well.
-#[derive(Clone)]
-pub struct Tap(Option<Desk>);
+/// Records what goes to each target of an export, for those that come while the pool is served as well. Recording can
+/// begin and end at any time; clones are of the same.
+#[derive(Clone, Default)]
+pub struct Tap(Arc<Slot>);
 
-/// Refuses a file that is there: a trace is written over by no other.
+#[derive(Default)]
+struct Slot {
+    /// Whether there is a desk: what each request looks at.
+    is_on: AtomicBool,
+    desk: RwLock<Option<Desk>>,
+    recorder: Mutex<Option<Recorder>>,
+}
+
+/// A new file like `path`, which has a number before its first dot where that is taken: no trace is written over, and a
+/// service that is started again records again.
 ///
 /// # Errors
-/// When there is one.
-pub fn refuse_existing(path: Option<&Path>) -> anyhow::Result<()> {
-    match path {
-        Some(path) if path.exists() => Err(cannot(path, &"it exists already")),
-        _ => Ok(()),
+/// When none can be made.
+fn new_file(path: &Path) -> anyhow::Result<(File, PathBuf)> {
+    /// More are kept by nobody.
+    const MOST: u32 = 10_000;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (stem, end) = name.split_at(name.find('.').unwrap_or(name.len()));
+    for number in 0..MOST {
+        let path = match number {
+            0 => path.to_owned(),
+            number => path.with_file_name(format!("{stem}-{number}{end}")),
+        };
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(cannot(&path, &error)),
+        }
     }
+    Err(cannot(path, &"it exists already, and so do those with numbers"))
 }
 
 fn cannot(path: &Path, why: &dyn Display) -> anyhow::Error {
@@ -81,10 +103,10 @@ impl Recorder {
     /// Records into a new file at `path`, compressed if its name ends in `.gz` or `.zst`.
     ///
     /// # Errors
-    /// When there is such a file already, or none can be made.
-    pub fn start(path: &Path) -> anyhow::Result<Recorder> {
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
-        Recorder::to(file.map_err(|error| cannot(path, &error))?, path)
+    /// When none can be made.
+    fn start(path: &Path) -> anyhow::Result<Recorder> {
+        let (file, path) = new_file(path)?;
+        Recorder::to(file, &path)
     }
 
     /// Records into `file`, which is at `path`.
@@ -110,13 +132,8 @@ impl Recorder {
         Ok(Recorder { desk, path, end })
     }
 
-    /// What records.
-    pub fn tap(&self) -> Tap {
-        Tap(Some(self.desk.clone()))
-    }
-
     /// Writes what still waits, and says what the trace holds, unless that takes longer than `patience`.
-    pub fn finish(self, patience: Duration) {
+    fn finish(self, patience: Duration) {
         let Recorder { desk, path, end } = self;
         let began = Instant::now();
         // A queue that is full of lines empties, unless the file's device hangs.
@@ -141,35 +158,70 @@ impl Recorder {
 }
 
 impl Tap {
-    /// Nothing is recorded.
-    pub fn none() -> Tap {
-        Tap(None)
+    /// Begins to record into a new file at `path`. Returns the file, which has a number where that is taken.
+    ///
+    /// # Errors
+    /// When a trace is being recorded, or no file can be made.
+    pub fn start(&self, path: &Path) -> anyhow::Result<PathBuf> {
+        let mut recorder = self.recorder();
+        if let Some(other) = &*recorder {
+            bail!("a trace is being recorded already, in {}: end that first", other.path.display());
+        }
+        let new = Recorder::start(path)?;
+        let path = new.path.clone();
+        self.hand(Some(new.desk.clone()));
+        *recorder = Some(new);
+        Ok(path)
+    }
+
+    /// Ends the recording, unless writing what waits takes longer than `patience`. Returns the file, if there was one.
+    pub fn stop(&self, patience: Duration) -> Option<PathBuf> {
+        let recorder = self.recorder().take()?;
+        self.hand(None);
+        let path = recorder.path.clone();
+        recorder.finish(patience);
+        Some(path)
+    }
+
+    /// The file that is being recorded into.
+    pub fn path(&self) -> Option<PathBuf> {
+        self.recorder().as_ref().map(|recorder| recorder.path.clone())
+    }
+
+    fn hand(&self, desk: Option<Desk>) {
+        let is_on = desk.is_some();
+        // Nothing that happens under the lock can leave it half changed.
+        *self.0.desk.write().unwrap_or_else(PoisonError::into_inner) = desk;
+        self.0.is_on.store(is_on, Ordering::Release);
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Option<Recorder>> {
+        // As above.
+        self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a line on the desk, if there is one.
+    fn note(&self, request: &Request, volume: &Arc<str>) {
+        if !self.0.is_on.load(Ordering::Acquire) {
+            return;
+        }
+        if let Some(desk) = &*self.0.desk.read().unwrap_or_else(PoisonError::into_inner) {
+            desk.note(request, volume);
+        }
     }
 
     /// The export, with what goes to its target recorded.
     pub fn on(&self, export: Export) -> Export {
-        let Tap(Some(desk)) = self else { return export };
         let plain = |c: char| if c == ',' || c.is_control() { '_' } else { c };
         let volume = export.name.chars().map(plain).collect::<String>().into();
-        let tapped = Tapped { target: export.target, desk: desk.clone(), volume };
+        let tapped = Tapped { target: export.target, tap: self.clone(), volume };
         Export { target: Arc::new(tapped), ..export }
     }
 }
 
-/// A target whose requests are recorded.
-struct Tapped {
-    target: Arc<dyn BlockTarget>,
-    desk: Desk,
-    volume: Arc<str>,
-}
-
-impl BlockTarget for Tapped {
-    fn info(&self) -> Info {
-        self.target.info()
-    }
-
-    fn submit(&self, request: Request) {
-        let op = match &request {
+impl Desk {
+    fn note(&self, request: &Request, volume: &Arc<str>) {
+        let op = match request {
             Request::Read { .. } => Op::Read,
             Request::Write { .. } => Op::Write,
             Request::Flush { .. } => Op::Flush,
@@ -179,19 +231,35 @@ impl BlockTarget for Tapped {
         let (offset, length) = in_sectors(&request);
         let line = Line {
             request: types::Request {
-                at: Time(self.desk.began.elapsed().as_micros() as u64 * 1_000),
+                at: Time(self.began.elapsed().as_micros() as u64 * 1_000),
                 offset,
                 length,
                 tenant: TenantId(0),
                 stream: StreamId::UNKNOWN,
                 op,
             },
-            volume: Arc::clone(&self.volume),
+            volume: Arc::clone(volume),
         };
-        let line = Message::Line(line);
-        if let Err(TrySendError::Full(_)) = self.desk.queue.try_send(line) {
-            self.desk.left_out.fetch_add(1, Ordering::Relaxed);
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// A target whose requests are recorded.
+struct Tapped {
+    target: Arc<dyn BlockTarget>,
+    tap: Tap,
+    volume: Arc<str>,
+}
+
+impl BlockTarget for Tapped {
+    fn info(&self) -> Info {
+        self.target.info()
+    }
+
+    fn submit(&self, request: Request) {
+        self.tap.note(&request, &self.volume);
         self.target.submit(request);
     }
 
@@ -201,8 +269,8 @@ impl BlockTarget for Tapped {
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
         let target = self.target.at_any_byte()?;
-        let (desk, volume) = (self.desk.clone(), Arc::clone(&self.volume));
-        Some(Arc::new(Tapped { target, desk, volume }))
+        let (tap, volume) = (self.tap.clone(), Arc::clone(&self.volume));
+        Some(Arc::new(Tapped { target, tap, volume }))
     }
 }
 
@@ -330,7 +398,10 @@ mod tests {
         let (desk, lines) = desk(2);
         let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
         let export = Export { name: "a,b".into(), target, read_only: false };
-        let export = Tap(Some(desk.clone())).on(export);
+        let tap = Tap::default();
+        let export = tap.on(export);
+        flush(&export);
+        tap.hand(Some(desk.clone()));
         (0..5).for_each(|_| flush(&export));
         assert_eq!(desk.left_out.load(Ordering::Relaxed), 3);
         let Ok(Message::Line(line)) = lines.recv() else { panic!("a line") };
@@ -345,7 +416,9 @@ mod tests {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
         let recorder = Recorder::to(file, Path::new("t.csv")).expect("a thread");
         let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
-        let export = recorder.tap().on(Export { name: "m".into(), target, read_only: false });
+        let tap = Tap::default();
+        tap.hand(Some(recorder.desk.clone()));
+        let export = tap.on(Export { name: "m".into(), target, read_only: false });
         (0..3).for_each(|_| flush(&export));
         let written = recorder.end.recv().expect("it was told");
         assert_eq!(written.expect_err("full").kind(), io::ErrorKind::StorageFull);
@@ -359,6 +432,22 @@ mod tests {
         let (_told, end) = sync_channel(1);
         let path = PathBuf::from("t.csv");
         Recorder { desk, path, end }.finish(Duration::from_millis(50));
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_kept_and_the_next_has_a_number() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv.zst");
+        let tap = Tap::default();
+        for expected in ["t.csv.zst", "t-1.csv.zst", "t-2.csv.zst"] {
+            let made = tap.start(&path).expect("a file can be made");
+            assert_eq!(made, folder.path().join(expected));
+            assert_eq!(tap.path(), Some(made.clone()));
+            let error = tap.start(&path).expect_err("one at a time").to_string();
+            assert!(error.contains(expected), "{error}");
+            assert_eq!(tap.stop(Duration::from_secs(10)), Some(made));
+        }
+        assert_eq!(tap.stop(Duration::ZERO), None);
     }
 
     #[test]

@@ -12,6 +12,8 @@ use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, Volu
 
 use super::devices::{Devices, DrainStatus, GroupsTold};
 use super::drive::DriveStatus;
+use super::fullness::FullnessReport;
+use super::record::Tap;
 use super::sockets::Reach;
 use super::wear::WearReport;
 
@@ -24,6 +26,7 @@ pub struct State {
     late: Late,
     reach: Reach,
     devices: Devices,
+    tap: Tap,
     began: Instant,
 }
 
@@ -33,12 +36,16 @@ pub type Failure = Arc<OnceLock<String>>;
 /// Which device does not end its commands in time, as long as one does not.
 pub type Late = Arc<Mutex<Option<String>>>;
 
-/// Everything that is told. Counters begin when the pool was opened.
+/// Everything that is told. Counters of the engine begin when the pool was opened last, those of requests with the
+/// service.
 #[derive(Serialize)]
 pub struct Status {
     pub schema: &'static str,
     pub pool: String,
+    /// Since the service began: as long as requests are counted.
     pub seconds: f64,
+    /// Since the pool was opened last, which each change of devices does: as long as the engine counts.
+    pub opened_seconds: f64,
     /// The device failed: nothing is written until the pool is opened again.
     pub failed: bool,
     /// What it failed to do.
@@ -48,8 +55,13 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
     pub uris: Vec<String>,
+    /// The trace that requests are recorded in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recording: Option<String>,
     pub volumes: Vec<VolumeStatus>,
     pub engine: EngineStatus,
+    /// How full the pool is.
+    pub fullness: FullnessReport,
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
@@ -79,6 +91,10 @@ pub struct VolumeStatus {
     pub id: u32,
     pub name: String,
     pub size_bytes: u64,
+    /// Bytes of it that are in use. An estimate until each page of its map was read once.
+    pub mapped_bytes: u64,
+    /// Bytes that the pool keeps writable for it, those in use included; 0: none.
+    pub reserve_bytes: u64,
     /// Where its blocks are to be.
     pub media: &'static str,
     pub limits: LimitStatus,
@@ -154,6 +170,8 @@ pub struct MediaStatus {
     pub metadata_bytes: u64,
     /// Blocks of volumes that are there and count.
     pub valid_bytes: u64,
+    /// Bytes of units in use that hold nothing valid: garbage collection has yet to free them.
+    pub debt_bytes: u64,
 }
 
 impl MediaStatus {
@@ -165,15 +183,19 @@ impl MediaStatus {
             let written = engine.written_on(media);
             let superblocks = 2 * geometry.active_devices(media);
             let units = geometry.active_units(media) - superblocks;
+            let free_units = engine.free_units_of(media);
+            let used = u64::from(units.saturating_sub(free_units));
+            let valid_bytes = engine.valid_blocks_on(media) * 4096;
             MediaStatus {
                 class,
                 units,
-                free_units: engine.free_units_of(media),
+                free_units,
                 host_bytes: written.host_blocks * 4096,
                 destage_bytes: written.destaged_blocks * 4096,
                 relocation_bytes: written.relocated_blocks * 4096,
                 metadata_bytes: written.metadata_bytes,
-                valid_bytes: engine.valid_blocks_on(media) * 4096,
+                valid_bytes,
+                debt_bytes: (used * geometry.unit_bytes()).saturating_sub(valid_bytes),
             }
         });
         status.into_iter().filter(|media| media.units > 0).collect()
@@ -252,9 +274,10 @@ impl State {
         (failure, late): (&Failure, &Late),
         reach: Reach,
         devices: Devices,
+        tap: Tap,
     ) -> State {
         let (pool, failure, late) = (Arc::downgrade(pool), Arc::clone(failure), Arc::clone(late));
-        State { pool, stopper, failure, late, reach, devices, began: Instant::now() }
+        State { pool, stopper, failure, late, reach, devices, tap, began: Instant::now() }
     }
 
     /// The devices of the pool, as far as they are several.
@@ -281,12 +304,26 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, memory, drive, wear, draining) = pool.look(|view| {
-            let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
-            let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
-            let wear = view.wear.iter().map(WearReport::new).collect();
-            (id, volumes, engine_status(engine), engine.memory(), view.drive, wear, draining)
-        })?;
+        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry) =
+            pool.look(|view| {
+                let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
+                let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
+                let wear = view.wear.iter().map(WearReport::new).collect();
+                let fullness = FullnessReport::new(&view.fullness);
+                let status = engine_status(engine);
+                let geometry = *engine.geometry();
+                (
+                    id,
+                    volumes,
+                    status,
+                    fullness,
+                    engine.memory(),
+                    view.drive,
+                    wear,
+                    draining,
+                    geometry,
+                )
+            })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
         let drive = drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
@@ -295,17 +332,20 @@ impl State {
             schema: "thermocline.serve/1",
             pool: id,
             seconds: self.began.elapsed().as_secs_f64(),
+            opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
             failed: self.failure.get().is_some(),
             late: self.late.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             failure: self.failure.get().cloned(),
             uris: self.reach.uris(&pool.volume_names()),
+            recording: self.tap.path().map(|path| path.display().to_string()),
             volumes: volumes.collect(),
             waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
+            fullness,
             memory: memory_status(memory, traffic.held_bytes),
             wear,
-            groups: self.devices.status(),
+            groups: self.devices.status(&geometry),
             draining,
             drive,
             requests: request_status(&pool.traffic()),
@@ -361,6 +401,8 @@ fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
         id: info.id.0,
         name: info.name.to_string(),
         size_bytes: bytes(info.blocks),
+        mapped_bytes: bytes(info.mapped),
+        reserve_bytes: bytes(info.reserve),
         media: info.media.name(),
         limits: LimitStatus { share, iops, bandwidth_bytes: bandwidth },
         waiting: pool.waiting(info.id),
