@@ -5,8 +5,9 @@
 //! are those of biosnoop, and what is no whole number behind the bytes does not matter. `T` is R or W, or the full
 //! operation code. Each disk is a volume; a disk without a name leaves its column empty.
 //!
-//! A line without a sector (-1) moves no blocks. Without bytes it is a flush, if its code is of a flush or a write. Other
-//! lines without a sector are commands such as those for a drive's health. libbpf's biosnoop prints lengths as signed numbers of 32 bits.
+//! A line without a sector (-1) moves no blocks. Without bytes it is a flush, if its code is of a flush or a write.
+//! Other lines without a sector are commands such as those for a drive's health. libbpf's biosnoop prints lengths as
+//! signed numbers of 32 bits.
 
 use thermocline_types::Op;
 

@@ -1,9 +1,10 @@
 //! Text output of blkparse (blkparse(1)): `maj,min cpu seq seconds pid action rwbs sector + count [process]`.
 //!
-//! Of the actions, `Q` (queued), `D` (issued), `R` (given back), `C` (completed) and `A` (passed on to another device)
-//! are read, and put together by [`BlockLayer`]. Each device is a volume. Lines of other actions are ignored, and so are
-//! the statistics at the end, of programs (`blkparse -s`) and of CPUs. Events behind statistics are read, as texts of several
-//! devices may be joined. `Skips: 2 forward (1,234 - 80.4%)` in them says how many events are missing.
+//! Of the actions, `Q` (queued), `D` (issued), `R` (given back), `C` (completed) and `A` (passed on to another
+//! device) are read, and put together by [`BlockLayer`]. Each device is a volume. Lines of other actions are ignored,
+//! and so are the statistics at the end, of programs (`blkparse -s`) and of CPUs. Events behind statistics are read,
+//! as texts of several devices may be joined. `Skips: 2 forward (1,234 - 80.4%)` in them says how many events are
+//! missing.
 
 use memchr::memmem;
 

@@ -1,8 +1,8 @@
 //! Events of Linux's block layer put together into requests, each counted once.
 //!
-//! A request is queued, issued to the driver, perhaps given back and issued again, and completed. A device is read by its
-//! issues, else by its queueing, else by its completions. Devices above others (logical volumes, dm-crypt,
-//! md, multipath) pass on what they are asked: those are left out, unless one is asked for by name.
+//! A request is queued, issued to the driver, perhaps given back and issued again, and completed. A device is read by
+//! its issues, else by its queueing, else by its completions. Devices above others (logical volumes, dm-crypt, md,
+//! multipath) pass on what they are asked: those are left out, unless one is asked for by name.
 //!
 //! Invariants:
 //! * Requests keep the order of their events. Events of a device are held back until one of them is completed, so that
