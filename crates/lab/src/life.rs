@@ -4,9 +4,10 @@
 //! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load
 //! add in quadrature. P10 and P90 are 1.2816 standard deviations away.
 //!
-//! What is simulated is cut so that the workload fills it; the product is larger. The years told are those of a product
-//! as full as the simulated drive, whatever the load, so that lives of one workload can be compared. A product that holds
-//! little beside relocates nothing and lasts longer: [`Life::range`] has both ends, and the verdict says how full.
+//! What is simulated is cut so that the workload fills it; the product is larger. The years told are those of a
+//! product as full as the simulated drive, whatever the load, so that lives of one workload can be compared. A
+//! product that holds little beside relocates nothing and lasts longer: [`Life::range`] has both ends, and the
+//! verdict says how full.
 //!
 //! Where its maker rates a product for fewer bytes than its flash takes, the verdict goes by the rating.
 

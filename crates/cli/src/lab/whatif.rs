@@ -519,8 +519,9 @@ fn text(first: &RunRecord, answers: &[Answer]) -> String {
     );
     if let Some(life) = &first.life {
         text += &format!(
-            "life: {}; of the product as full as the simulated drive\n",
-            life.assumptions.get(1).map_or("", String::as_str)
+            "life: {}; of the product {:.0} % full, as the simulated drive (--utilisation)\n",
+            life.assumptions.get(1).map_or("", String::as_str),
+            100.0 * life.product_utilisation.unwrap_or(1.0)
         );
     }
     for answer in answers {

@@ -232,7 +232,10 @@ fn traces() {
             b"timestamp_us,op,offset_bytes,length_bytes\n1,W,-5,4096\n",
             "trace.csv:2: expected an offset",
         ),
-        (b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n2,W,0", "trace.csv:3: expected"),
+        (
+            b"timestamp_us,op,offset_bytes,length_bytes\n1,W,0,4096\n2,W,0\n",
+            "trace.csv:3: expected",
+        ),
         (
             b"timestamp_us,op,offset_bytes,length_bytes\n1,W,18446744073709551104,4096\n",
             "below 2^63",

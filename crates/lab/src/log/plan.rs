@@ -272,8 +272,8 @@ const PAGE_BYTES: u64 = 4096;
 /// Bytes of what a placement knows of the blocks of a page. Measured.
 const PLACED_BYTES: u64 = 6144;
 
-/// Bytes of memory for what is kept of `media` bytes in a run that takes `room`, of which `budget` is for maps: of blocks
-/// that are written, and of pages of the map that know one of them.
+/// Bytes of memory for what is kept of `media` bytes in a run that takes `room`, of which `budget` is for maps: of
+/// blocks that are written, and of pages of the map that know one of them.
 fn memory(media: Bytes, room: Room, budget: Bytes) -> Bytes {
     let blocks = |bytes: Bytes| bytes.div_ceil(Bytes::BLOCK);
     let stored = blocks(media.min(room.written));

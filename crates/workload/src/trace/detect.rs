@@ -1,8 +1,8 @@
 //! Finding out what a trace is by looking at its first 64 KiB.
 //!
-//! In this order: marks of binary files; header lines; lines that only one recorder prints; then every text format's
+//! In this order: marks of binary files; header lines; lines of a single recorder; then every text format's
 //! own parser tries the lines, the formats that read most of them stay, and among those the ones whose clocks and sizes
-//! make sense. What still fits several formats is an error that names them.
+//! make sense. Lines that still fit several formats are an error with the names of these formats.
 
 use memchr::memmem;
 
@@ -49,7 +49,7 @@ pub(super) fn format(head: &[u8], complete: bool) -> Result<Format, Refusal> {
     by_content(head, &lines).unwrap_or_else(|| Err(unrecognised(first)))
 }
 
-/// What lines tell that only one recorder prints, whatever stands in between.
+/// The format by lines of a single recorder, wherever among the first lines.
 fn by_shape(lines: &[&[u8]]) -> Option<Result<Format, Refusal>> {
     let any = |is: fn(&[u8]) -> bool| lines.iter().any(|line| is(line));
     if any(formats::is_blkparse_event) {

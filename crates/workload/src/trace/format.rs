@@ -162,8 +162,8 @@ impl Format {
         }
     }
 
-    /// What the clock counts where stamps are times of the calendar, and the first and the last nanoseconds of the years
-    /// 2001 to 2100 on it.
+    /// What the clock counts where stamps are times of the calendar, and the first and the last nanoseconds of the
+    /// years 2001 to 2100 on it.
     pub(super) const fn calendar(self) -> Option<(&'static str, u64, u64)> {
         const SINCE_1970: (u64, u64) = (978_307_200_000_000_000, 4_133_980_800_000_000_000);
         const SINCE_1601: u64 = 11_644_473_600_000_000_000;

@@ -85,8 +85,8 @@ impl Volumes {
         id
     }
 
-    /// How a volume is called: as in the trace, MSR's `host,disk` as `host_disk`, the way its files are named, and FIU's
-    /// `major minor` as `major,minor`.
+    /// How a volume is called: as in the trace, MSR's `host,disk` as `host_disk`, the way its files are named, and
+    /// FIU's `major minor` as `major,minor`.
     fn display(&self, key: &[u8]) -> String {
         let name = String::from_utf8_lossy(key);
         match self.format {

@@ -39,81 +39,69 @@ const READ: Op = Op::Read;
 const TRIM: Op = Op::Trim;
 const WRITE: Op = Op::Write;
 
+/// A sample, its format, its volumes, and what adds up.
+type Case = (&'static str, Format, &'static [&'static str], &'static [(Op, u64, u64)]);
+
+const CASES: [Case; 24] = [
+    ("biosnoop-columns.txt", Format::Biosnoop, &["vdb"], &[(READ, 1, 4096), (WRITE, 2, 278_528)]),
+    ("biosnoop-health.txt", Format::Biosnoop, &["nvme0n1"], &[(WRITE, 2, 8192), (FLUSH, 2, 0)]),
+    ("biosnoop-lost.txt", Format::Biosnoop, &["vda"], &[(WRITE, 2, 8192)]),
+    (
+        "biosnoop-negative.txt",
+        Format::Biosnoop,
+        &["nvme0n1"],
+        &[(WRITE, 1, 4096), (TRIM, 2, 4_294_966_784 + 2_147_483_648)],
+    ),
+    ("biosnoop-untorn.txt", Format::Biosnoop, &["nvme0n1"], &[(WRITE, 2, 32768), (FLUSH, 1, 0)]),
+    (
+        "biosnoop-without-disk.txt",
+        Format::Biosnoop,
+        &["biosnoop-without-disk.txt", "vdb"],
+        &[(READ, 1, 8192), (WRITE, 2, 8192)],
+    ),
+    ("blkparse-appends.txt", Format::Blkparse, &["259,1"], &[(WRITE, 5, 36864)]),
+    ("blkparse-bio-based.txt", Format::Blkparse, &["8,0"], &[(WRITE, 5, 20480)]),
+    ("blkparse-discards.txt", Format::Blkparse, &["259,0"], &[(WRITE, 2, 16384), (TRIM, 2, 8192)]),
+    ("blkparse-joined.txt", Format::Blkparse, &["8,0", "8,16"], &[(WRITE, 5, 20480)]),
+    ("blkparse-requeued.txt", Format::Blkparse, &["8,0"], &[(WRITE, 3, 12288), (FLUSH, 1, 0)]),
+    ("blkparse-stacked.txt", Format::Blkparse, &["8,0"], &[(WRITE, 6, 24576)]),
+    ("blkparse-untorn.txt", Format::Blkparse, &["259,0"], &[(WRITE, 2, 32768), (FLUSH, 1, 0)]),
+    (
+        "cloudphysics-seconds.csv",
+        Format::CloudPhysicsCsv,
+        &["cloudphysics-seconds.csv"],
+        &[(READ, 1, 4096), (WRITE, 3, 8704)],
+    ),
+    (
+        "fio-log.txt",
+        Format::FioLog,
+        &["fio-log.txt"],
+        &[(READ, 1, 4096), (WRITE, 2, 12288), (TRIM, 1, 1 << 20)],
+    ),
+    ("fiu.txt", Format::Fiu, &["6,0", "8,17"], &[(READ, 1, 8192), (WRITE, 2, 8192)]),
+    ("ftrace-appends.txt", Format::Ftrace, &["259,1"], &[(WRITE, 5, 36864)]),
+    ("ftrace-discards.txt", Format::Ftrace, &["259,0"], &[(WRITE, 2, 16384), (TRIM, 2, 8192)]),
+    ("ftrace-requeued.txt", Format::Ftrace, &["8,0"], &[(WRITE, 3, 12288), (FLUSH, 1, 0)]),
+    ("ftrace-stacked.txt", Format::Ftrace, &["8,0"], &[(WRITE, 6, 24576)]),
+    ("ftrace-untorn.txt", Format::Ftrace, &["259,0"], &[(WRITE, 2, 32768), (FLUSH, 1, 0)]),
+    (
+        "iosnoop.txt",
+        Format::Biosnoop,
+        &["202,1", "202,16"],
+        &[(READ, 1, 4096), (WRITE, 2, 12288), (FLUSH, 1, 0)],
+    ),
+    (
+        "perf-trace.txt",
+        Format::Ftrace,
+        &["254,0", "8,16"],
+        &[(READ, 1, 8192), (WRITE, 2, 28672), (FLUSH, 1, 0)],
+    ),
+    ("perf-trace-old.txt", Format::Ftrace, &["8,0"], &[(WRITE, 1, 4096), (TRIM, 1, 8192)]),
+];
+
 #[test]
 fn each_sample_is_recognised_and_adds_up() {
-    type Case = (&'static str, Format, &'static [&'static str], &'static [(Op, u64, u64)]);
-    let cases: [Case; 24] = [
-        (
-            "biosnoop-columns.txt",
-            Format::Biosnoop,
-            &["vdb"],
-            &[(READ, 1, 4096), (WRITE, 2, 278_528)],
-        ),
-        ("biosnoop-health.txt", Format::Biosnoop, &["nvme0n1"], &[(WRITE, 2, 8192), (FLUSH, 2, 0)]),
-        ("biosnoop-lost.txt", Format::Biosnoop, &["vda"], &[(WRITE, 2, 8192)]),
-        (
-            "biosnoop-negative.txt",
-            Format::Biosnoop,
-            &["nvme0n1"],
-            &[(WRITE, 1, 4096), (TRIM, 2, 4_294_966_784 + 2_147_483_648)],
-        ),
-        (
-            "biosnoop-untorn.txt",
-            Format::Biosnoop,
-            &["nvme0n1"],
-            &[(WRITE, 2, 32768), (FLUSH, 1, 0)],
-        ),
-        (
-            "biosnoop-without-disk.txt",
-            Format::Biosnoop,
-            &["biosnoop-without-disk.txt", "vdb"],
-            &[(READ, 1, 8192), (WRITE, 2, 8192)],
-        ),
-        ("blkparse-appends.txt", Format::Blkparse, &["259,1"], &[(WRITE, 5, 36864)]),
-        ("blkparse-bio-based.txt", Format::Blkparse, &["8,0"], &[(WRITE, 5, 20480)]),
-        (
-            "blkparse-discards.txt",
-            Format::Blkparse,
-            &["259,0"],
-            &[(WRITE, 2, 16384), (TRIM, 2, 8192)],
-        ),
-        ("blkparse-joined.txt", Format::Blkparse, &["8,0", "8,16"], &[(WRITE, 5, 20480)]),
-        ("blkparse-requeued.txt", Format::Blkparse, &["8,0"], &[(WRITE, 3, 12288), (FLUSH, 1, 0)]),
-        ("blkparse-stacked.txt", Format::Blkparse, &["8,0"], &[(WRITE, 6, 24576)]),
-        ("blkparse-untorn.txt", Format::Blkparse, &["259,0"], &[(WRITE, 2, 32768), (FLUSH, 1, 0)]),
-        (
-            "cloudphysics-seconds.csv",
-            Format::CloudPhysicsCsv,
-            &["cloudphysics-seconds.csv"],
-            &[(READ, 1, 4096), (WRITE, 3, 8704)],
-        ),
-        (
-            "fio-log.txt",
-            Format::FioLog,
-            &["fio-log.txt"],
-            &[(READ, 1, 4096), (WRITE, 2, 12288), (TRIM, 1, 1 << 20)],
-        ),
-        ("fiu.txt", Format::Fiu, &["6,0", "8,17"], &[(READ, 1, 8192), (WRITE, 2, 8192)]),
-        ("ftrace-appends.txt", Format::Ftrace, &["259,1"], &[(WRITE, 5, 36864)]),
-        ("ftrace-discards.txt", Format::Ftrace, &["259,0"], &[(WRITE, 2, 16384), (TRIM, 2, 8192)]),
-        ("ftrace-requeued.txt", Format::Ftrace, &["8,0"], &[(WRITE, 3, 12288), (FLUSH, 1, 0)]),
-        ("ftrace-stacked.txt", Format::Ftrace, &["8,0"], &[(WRITE, 6, 24576)]),
-        ("ftrace-untorn.txt", Format::Ftrace, &["259,0"], &[(WRITE, 2, 32768), (FLUSH, 1, 0)]),
-        (
-            "iosnoop.txt",
-            Format::Biosnoop,
-            &["202,1", "202,16"],
-            &[(READ, 1, 4096), (WRITE, 2, 12288), (FLUSH, 1, 0)],
-        ),
-        (
-            "perf-trace.txt",
-            Format::Ftrace,
-            &["254,0", "8,16"],
-            &[(READ, 1, 8192), (WRITE, 2, 28672), (FLUSH, 1, 0)],
-        ),
-        ("perf-trace-old.txt", Format::Ftrace, &["8,0"], &[(WRITE, 1, 4096), (TRIM, 1, 8192)]),
-    ];
-    for (name, format, volumes, expected) in cases {
+    for (name, format, volumes, expected) in CASES {
         let (requests, trace) = read(name, &Options::default());
         assert_eq!(trace.format(), format, "{name}");
         assert_eq!(trace.volumes(), volumes, "{name}");

@@ -35,6 +35,7 @@ const S: u64 = 512;
 pub fn all() -> Vec<Sample> {
     let mut all = linux();
     all.extend(archives());
+    all.extend(others());
     all.extend(simulators());
     all.push(vscsi_v1());
     all.push(vscsi_v2());
@@ -79,17 +80,6 @@ fn linux() -> Vec<Sample> {
                 request(0, 0, Op::Write, 12288, 4096),
                 request(28, 0, Op::Flush, 0, 0),
                 request(40, 0, Op::Trim, 0, 4096),
-            ],
-        ),
-        text(
-            Format::FioLog,
-            "0, 81234, 1, 4096, 8192, 0x0000\n1, 70000, 0, 8192, 65536, 0x0000\n\
-             1002, 12000, 2, 1048576, 0, 0x0000\n",
-            &["sample"],
-            vec![
-                request(0, 0, Op::Write, 8192, 4096),
-                request(1_000, 0, Op::Read, 65536, 8192),
-                request(1_002_000, 0, Op::Trim, 0, 1 << 20),
             ],
         ),
         text(
@@ -230,6 +220,23 @@ fn archives() -> Vec<Sample> {
                 request(0, 0, Op::Write, 42_932_745 * S, 512),
                 request(2_000_000, 0, Op::Read, 64 * S, 65536),
                 request(100_000_000, 0, Op::Flush, 0, 0),
+            ],
+        ),
+    ]
+}
+
+/// Logs of fio, and traces of a university.
+fn others() -> Vec<Sample> {
+    vec![
+        text(
+            Format::FioLog,
+            "0, 81234, 1, 4096, 8192, 0x0000\n1, 70000, 0, 8192, 65536, 0x0000\n\
+             1002, 12000, 2, 1048576, 0, 0x0000\n",
+            &["sample"],
+            vec![
+                request(0, 0, Op::Write, 8192, 4096),
+                request(1_000, 0, Op::Read, 65536, 8192),
+                request(1_002_000, 0, Op::Trim, 0, 1 << 20),
             ],
         ),
         text(

@@ -5,8 +5,9 @@
 //! are those of biosnoop, and what is no whole number behind the bytes does not matter. `T` is R or W, or the full
 //! operation code. Each disk is a volume; a disk without a name leaves its column empty.
 //!
-//! What has no sector (-1) moves no data of blocks: without bytes it is a flush if its code says so or is a write's; all
-//! else asks a drive for its health, or the like. libbpf's biosnoop prints lengths as signed numbers of 32 bits.
+//! A line without a sector (-1) moves no blocks. Without bytes it is a flush, if its code is of a flush or a write.
+//! Other lines without a sector are commands such as those for a drive's health. libbpf's biosnoop prints lengths as
+//! signed numbers of 32 bits.
 
 use thermocline_types::Op;
 
@@ -57,7 +58,7 @@ impl Columns {
     }
 }
 
-/// Whether a line is a header: whether it has the columns that are needed.
+/// Whether a header has the needed columns; `None` for a line that is no header.
 pub fn header(line: &[u8]) -> Option<bool> {
     let first = tokens(line).next()?;
     let is_header = first.starts_with(b"TIME(") || first == b"STARTs";

@@ -1,9 +1,10 @@
 //! Text output of blkparse (blkparse(1)): `maj,min cpu seq seconds pid action rwbs sector + count [process]`.
 //!
-//! Of the actions, `Q` (queued), `D` (issued), `R` (given back), `C` (completed) and `A` (passed on to another device)
-//! are read, and put together by [`BlockLayer`]. Each device is a volume. Lines of other actions are ignored, and so are
-//! the statistics at the end, of programs (`blkparse -s`) and of CPUs. What stands behind these is read: texts of several
-//! devices may be joined. `Skips: 2 forward (1,234 - 80.4%)` in them says how many events are missing.
+//! Of the actions, `Q` (queued), `D` (issued), `R` (given back), `C` (completed) and `A` (passed on to another
+//! device) are read, and put together by [`BlockLayer`]. Each device is a volume. Lines of other actions are ignored,
+//! and so are the statistics at the end, of programs (`blkparse -s`) and of CPUs. Events behind statistics are read,
+//! as texts of several devices may be joined. `Skips: 2 forward (1,234 - 80.4%)` in them says how many events are
+//! missing.
 
 use memchr::memmem;
 
@@ -131,8 +132,8 @@ fn extent(rest: &mut Cursor<'_>) -> Result<Option<(u64, u64)>, Expected> {
     let first = whole_uint(first).ok_or(Expected("a sector number in column 8"))?;
     let extent = match rest.token() {
         b"+" => rest.token_uint().map(|count| Some((first, count))),
-        // Completions of flushes print `sector [error]`; commands passed through to the device, such as those that
-        // ask for its health, `bytes (command)`.
+        // Completions of flushes print `sector [error]`. Commands passed through to the device, such as health
+        // commands, print `bytes (command)`.
         token if token.starts_with(b"[") || token.starts_with(b"(") => Some(None),
         _ => None,
     };

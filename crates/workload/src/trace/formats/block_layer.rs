@@ -1,8 +1,8 @@
 //! Events of Linux's block layer put together into requests, each counted once.
 //!
-//! A request is queued, issued to the driver, perhaps given back and issued again, and completed. Of each device one of
-//! these is read: the issue, else the queueing, else the completion. Devices above others (logical volumes, dm-crypt,
-//! md, multipath) pass on what they are asked: those are left out, unless one is asked for by name.
+//! A request is queued, issued to the driver, perhaps given back and issued again, and completed. A device is read by
+//! its issues, else by its queueing, else by its completions. Devices above others (logical volumes, dm-crypt, md,
+//! multipath) pass on what they are asked: those are left out, unless one is asked for by name.
 //!
 //! Invariants:
 //! * Requests keep the order of their events. Events of a device are held back until one of them is completed, so that
@@ -338,7 +338,7 @@ impl BlockLayer {
         }
     }
 
-    /// A completion on a device that is not decided: of a request that is held, it decides.
+    /// A completion on a device that is not decided: the completion of a held request decides.
     fn completes(&mut self, number: usize, event: &Event<'_>) {
         let device = &mut self.devices[number];
         if device.queued + device.issued == 0 {

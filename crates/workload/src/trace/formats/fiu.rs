@@ -1,5 +1,5 @@
-//! Traces of Florida International University (Koller and Rangaswami, FAST '10; SNIA IOTTA 391 and 414): `ns pid process
-//! lba sectors R|W major minor [md5]`.
+//! Traces of Florida International University (Koller and Rangaswami, FAST '10; SNIA IOTTA 391 and 414): `ns pid
+//! process lba sectors R|W major minor [md5]`.
 //!
 //! Addresses and lengths are in sectors of 512 bytes. The process may contain blanks. The device names the volume, as
 //! in `8,17`.

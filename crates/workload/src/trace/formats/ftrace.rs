@@ -131,8 +131,8 @@ impl Ftrace {
     }
 }
 
-/// Whether `line` is of an event, of the block layer or of another part of the kernel: `[cpu] ... seconds: name: ...`, or
-/// milliseconds and an event of the block layer by perf trace.
+/// Whether `line` is of an event, of the block layer or of another part of the kernel: `[cpu] ... seconds: name:
+/// ...`, or milliseconds and an event of the block layer by perf trace.
 pub fn is_event(line: &[u8]) -> bool {
     if memmem::find(line, b" block:block_").is_some() {
         return true;
