@@ -61,8 +61,7 @@ use writes::{Change, ChangeKey};
 pub use boot::{ReadMember, Rows, find_rows, layout_on, newest_label};
 pub use start::{ArrayStart, MemberStart, StartError, decide};
 
-/// The highest number of a label or head that is believed: no array gets to it, and there is room above for those that
-/// follow. Chosen, not measured.
+/// The highest number of a believed label or head. No array counts as far. Chosen, not measured.
 pub const LAST_EVENT: u64 = MAX_NUMBER - (1 << 32);
 
 /// Notices that nobody took yet; further ones are dropped. Chosen, not measured.
@@ -82,7 +81,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     standing: MemberState,
-    /// Whether its owner has a storage for it.
+    /// Whether the owner of the array has a storage for the member.
     there: bool,
     /// Whether a label on it says how it stands now; what is written goes to it then.
     labelled: bool,
@@ -107,7 +106,7 @@ impl Member {
 /// What a command to a member is for.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// Something that is read before the array begins, by its number.
+    /// A read of the start, by number.
     Looking(usize),
     Change(ChangeKey),
     /// A piece of what is read, by its number.
@@ -137,26 +136,26 @@ struct Front {
 /// How far an array is.
 #[derive(Debug)]
 enum Phase<B> {
-    /// The logs of members are read; commands wait.
+    /// The array reads the logs of its members; commands wait.
     Looking(Looking<B>),
-    /// Nothing was changed yet, and nothing is written.
+    /// No command has changed data yet; the array writes nothing.
     Passive,
-    /// A label that announces who counts is on its way, and then one under which something is written; changes wait.
+    /// The first two labels are on their way; changes wait.
     Labelling,
     /// Units are written.
     Active,
-    /// It comes to its end.
+    /// The array ends.
     Closing(close::Stage),
-    /// Nothing more is done.
+    /// The array is at its end.
     Closed,
 }
 
 /// How an array is found and used.
 #[derive(Debug)]
 pub struct FoundArray<M> {
-    /// What is to be done with its members.
+    /// How its members start.
     pub start: ArrayStart,
-    /// Of each member that is there, by its number, in which of its places its newest label is.
+    /// The place of the newest label, for each member by number; `None` where the member is missing.
     pub places: Vec<Option<usize>>,
     /// Bytes per second that are computed to fill a member; `None`: no limit.
     pub rate: Option<u64>,
@@ -174,9 +173,9 @@ pub struct Array<M: Memory> {
     /// Commands that wait for the phase in which they can be taken.
     waiting: VecDeque<(Token, Command<M::Buffer>)>,
     now: Time,
-    /// Commands to members that nobody took yet.
+    /// Commands to members, for the owner to take.
     outbox: VecDeque<(usize, Token, Command<M::Buffer>)>,
-    /// Members whose storage is to be dropped.
+    /// Members with a storage for the owner to drop.
     leaving: VecDeque<usize>,
     notices: VecDeque<ArrayNotice>,
     status: ArrayStatus,
@@ -212,7 +211,7 @@ pub struct Array<M: Memory> {
     journals: Vec<Journal>,
     /// Rows that were not full when the array was used last, and are not written to their end.
     left: BTreeMap<(u32, u32), Image>,
-    /// Of those rows, the ones that leave the log although nobody verified their data.
+    /// Rows that leave the log before their data is verified.
     unsettled: BTreeSet<(u32, u32)>,
     /// Flushes that wait for the next round.
     flushes: Vec<Token>,
@@ -225,15 +224,15 @@ pub struct Array<M: Memory> {
     /// Rows that are written on, of which what is there has to be read first: unit, and where in it.
     loads: VecDeque<(u32, u64)>,
     heals: Slab<Heal>,
-    /// What is to be written again for them.
+    /// The parts of heals that have not begun.
     mendings: VecDeque<Mending>,
     rebuild: Rebuild,
     closing: bool,
 }
 
 impl<M: Memory> Array<M> {
-    /// The array that was found. It reads the logs of its members first. It writes nothing before the first command that
-    /// changes something.
+    /// The array that was found. The array reads the logs of its members first, and writes nothing before the first
+    /// changing command.
     ///
     /// # Panics
     /// If `start` and `places` are not of each member.
@@ -433,13 +432,13 @@ impl<M: Memory> Array<M> {
         matches!(self.phase, Phase::Active | Phase::Closing(_))
     }
 
-    /// Why nothing can be written any more: members that are needed take no labels.
+    /// The error of a label on a needed member: the array writes nothing more.
     #[must_use]
     pub fn broken(&self) -> Option<Fault> {
         self.answers.broken()
     }
 
-    /// Whether commands are under way that members owe.
+    /// Whether no command to a member is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.inner.is_empty()
@@ -456,9 +455,8 @@ impl<M: Memory> Array<M> {
         self.take_waiting();
     }
 
-    /// The rows that are more than half of what the log of a member has room for. Others stay in it until their data is
-    /// verified, their unit is written on or emptied: where a member is wrong, old parity may be all that has the data
-    /// behind what the log has.
+    /// The rows above half of the slots of a log. The other rows stay in the log until their data is verified, or their
+    /// unit is written on or emptied: with a wrong member, only old parity may have the data behind the logged bytes.
     fn rows_too_many(&self) -> BTreeSet<(u32, u32)> {
         let mut many = BTreeSet::new();
         for member in 0..self.members.len() {
@@ -502,7 +500,8 @@ impl<M: Memory> Array<M> {
         self.publish();
     }
 
-    /// The first label says who counts; the second one, that those have the first, and that something is written.
+    /// The first label names the members that count. With the second label, all of them have the first, and units may be
+    /// written.
     fn go_on_opening(&mut self) {
         let labelled = !self.stale && self.relabel.is_none();
         if !matches!(self.phase, Phase::Labelling) || !labelled && self.answers.broken().is_none() {

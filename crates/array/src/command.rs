@@ -80,22 +80,23 @@ pub enum Command<B> {
         /// Which version, of a device with redundancy.
         version: Version,
     },
-    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its part
-    /// of them anew; as read, parity is made to agree with all rows that they touch. No member gets this.
+    /// Mend a device with redundancy: its user has verified the bytes of a range in a version. If the version leaves a
+    /// member out, the member is written the bytes of its pieces. As read, the parity of all rows of the range is made to
+    /// agree. No member gets this command.
     Heal {
         /// Where the first byte is.
         at: Bytes,
         /// How many bytes.
         bytes: u64,
-        /// The version in which they are right.
+        /// The version with the right bytes.
         version: Version,
     },
-    /// The member that this version leaves out lacks data that was flushed: it is believed no more, and filled anew. No
-    /// member gets this.
+    /// Stop to believe the member that the version leaves out: the member lacks flushed data, and is filled anew. No
+    /// member gets this command.
     Distrust {
         /// Any byte of the device.
         at: Bytes,
-        /// The version that has the data.
+        /// The version with the data.
         version: Version,
     },
     /// Make durable all that was completed before on a device, of those that the units are on.
@@ -115,12 +116,12 @@ pub struct Completion {
     pub token: Token,
     /// How.
     pub result: Result<(), Fault>,
-    /// Of a read, the version that answered it because a member reported an error.
+    /// Of a read, the version with the answer, where a member reported an error.
     pub degraded: Option<Version>,
 }
 
 impl Completion {
-    /// How a command ended that no error of a member was in the way of.
+    /// The end of a command without an error of a member.
     #[must_use]
     pub const fn new(token: Token, result: Result<(), Fault>) -> Completion {
         Completion { token, result, degraded: None }

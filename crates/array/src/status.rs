@@ -7,11 +7,11 @@ use crate::Fault;
 /// How a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It holds all that it should.
+    /// The member holds all its data.
     Current,
-    /// It gets what is written, and is being filled with the rest.
+    /// The member gets new data, and is being filled with the rest.
     Filling,
-    /// It is missing, failed, or was not named.
+    /// The member is missing, failed, or was not named.
     Out,
 }
 
@@ -51,7 +51,7 @@ pub struct Healed {
     pub bytes: u64,
 }
 
-/// Something that an operator has to know.
+/// News for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayNotice {
     /// A member is being filled.
@@ -59,7 +59,7 @@ pub enum ArrayNotice {
         /// Which.
         member: usize,
     },
-    /// All members hold what they should.
+    /// All members are current.
     AllCurrent,
     /// A member failed and is done without.
     Failed {
@@ -82,15 +82,16 @@ pub enum ArrayNotice {
         /// Why not.
         fault: Fault,
     },
-    /// A member held wrong bytes, or could not read them, and got them again from the others. Of many, some are told.
+    /// A member held wrong or unreadable bytes, and got the right bytes again from the others. Of many places some are
+    /// told.
     Healed {
         /// Which member.
         member: usize,
-        /// Where its part of a unit begins.
+        /// The unit.
         unit: u32,
-        /// The first of them in that part.
+        /// The first byte in that part.
         from: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// Places of the member that were written again by now.
         places: u64,

@@ -33,7 +33,7 @@ impl Answers {
         self.ready.push_back(Completion::new(token, result));
     }
 
-    /// What was read is there, in a version that was not asked for, where one is stated.
+    /// A read ended; with a version, a member reported an error and the others gave the answer.
     pub(super) fn give_read(
         &mut self,
         token: Token,
@@ -72,7 +72,7 @@ impl Answers {
         self.ready.is_empty()
     }
 
-    /// The next one that can be handed out.
+    /// The next answer.
     pub(super) fn take(&mut self) -> Option<Completion> {
         self.ready.pop_front()
     }

@@ -3,10 +3,10 @@
 use super::{Array, MemberState, Phase};
 use crate::Memory;
 
-/// What the end waits for.
+/// A stage of closing waits for:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Changes that were asked for.
+    /// Changes of the user.
     Changes,
     /// Rows that are not full, and jobs.
     Rows,
@@ -17,8 +17,8 @@ pub(super) enum Stage {
 }
 
 impl<M: Memory> Array<M> {
-    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. Where nothing was changed,
-    /// nothing is written. Nothing is asked of the array any more.
+    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. An array
+    /// without changes is closed without writing. The user sends no further command.
     pub fn close(&mut self) {
         if matches!(self.phase, Phase::Looking(_) | Phase::Passive) {
             self.phase = Phase::Closed;
@@ -27,7 +27,7 @@ impl<M: Memory> Array<M> {
         self.act();
     }
 
-    /// Whether it is closed, or nothing comes of closing it: too few members are there, or take labels.
+    /// Whether the array is closed. With too few members, or without a label, closing ends at once.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
@@ -51,7 +51,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// What follows a stage, if that is over.
+    /// The phase behind a stage, if the stage is over.
     fn after(&mut self, stage: Stage) -> Option<Phase<M::Buffer>> {
         match stage {
             Stage::Changes if self.changes.is_empty() && self.held.is_empty() => {

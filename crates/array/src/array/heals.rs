@@ -1,4 +1,4 @@
-//! What the user of the array found wrong by its own checks, and has written again.
+//! Heals: the user of the array has verified bytes by checks of its own, and has wrong members written again.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::{ArrayNotice, Fault, Memory, Token};
 /// A heal under way, by its place in the slab.
 pub(super) type HealKey = usize;
 
-/// Places of a member of which each one is told; of more, every one that doubles their number. Chosen, not measured.
+/// The first healed places of a member are told one by one, later places at each power of two. Chosen, not measured.
 const TOLD: u64 = 8;
 
 /// A heal under way.
@@ -22,7 +22,7 @@ pub(super) struct Heal {
     fault: Option<Fault>,
 }
 
-/// Something that a heal has written again.
+/// Part of a heal.
 #[derive(Debug)]
 pub(super) enum Mending {
     /// The parity of a row, which this member has. These bytes of the row were verified.
@@ -48,7 +48,7 @@ impl<M: Memory> Array<M> {
         self.mended(heal, Ok(()));
     }
 
-    /// Parity is to agree with the data of these rows.
+    /// Has parity made to agree with the data of rows.
     fn heal_rows(&mut self, heal: HealKey, unit: u32, bytes: &Range<u64>) {
         let row_bytes = self.shape.row_bytes();
         for row in self.rows(bytes.start, bytes.end - bytes.start) {
@@ -62,7 +62,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// A member is to get its part of these bytes.
+    /// Has a member written its pieces of a range of bytes.
     fn heal_strips(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>, member: usize) {
         let shape = self.shape;
         let mut strips = Vec::<Range<u64>>::new();
@@ -82,7 +82,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Something that a heal waits for is over.
+    /// A part of a heal is over.
     pub(super) fn mended(&mut self, key: HealKey, result: Result<(), Fault>) {
         let heal = &mut self.heals[key];
         heal.waits -= 1;

@@ -19,14 +19,14 @@ pub(super) enum Then {
     Job,
 }
 
-/// Which bytes are asked for.
+/// The version that is read, and the use of parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Those of each member; of one that cannot give them, what the others make of them.
+    /// Each member gives its pieces; pieces of a missing or failing member are computed.
     AsRead,
-    /// Those that all others give, or make of this member's.
+    /// All other members give their pieces; the pieces of this member are computed.
     Without(usize),
-    /// Those of each member, whatever parity says of one that cannot give them.
+    /// Each member gives its pieces; an unreadable piece is an error, as its parity is not known to fit.
     Direct,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Reading<B> {
     /// Where pieces are read to of which two would share a block of memory: with their first byte.
     apart: Vec<(u64, B)>,
     how: How,
-    /// The version that all of it is of, because a member reported an error.
+    /// The version of the answer, where a member reported an error.
     degraded: Option<Version>,
 }
 
@@ -124,7 +124,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Whether a version is read that costs no member anything, whatever its error.
+    /// Whether an error of the read fails no member: the read leaves a member out.
     pub(super) fn is_asked_without_blame(&self, segment: usize) -> bool {
         let reading = self.segments[segment].reading;
         matches!(self.readings[reading].how, How::Without(_))

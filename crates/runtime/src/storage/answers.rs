@@ -31,7 +31,7 @@ impl Answers {
         self.ready.push(Completion::new(token, result));
     }
 
-    /// What was read is there, in a version that was not asked for, where one is stated.
+    /// A read ended; with a version, a side reported an error and the other gave the answer.
     pub(super) fn give_read(
         &mut self,
         token: Token,

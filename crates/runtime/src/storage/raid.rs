@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use thermocline_array::{Array, ArrayStart, FoundArray, MemberState, Memory};
+use thermocline_array::{Array, ArrayStart, ArrayStatus, FoundArray, MemberState, Memory};
 use thermocline_engine::{DeviceError, Members, UnitCondition, UnitReport};
 use thermocline_format::RaidLevel;
 use thermocline_nand::Counters;
@@ -89,6 +89,8 @@ pub struct Raid {
     group: Group,
     begun: Instant,
     completions: Vec<(usize, Completion)>,
+    /// What the handle shows.
+    told: Option<ArrayStatus>,
 }
 
 impl Raid {
@@ -114,7 +116,8 @@ impl Raid {
         let memory = Room(BufferPool::new(POOL_BYTES));
         let array = Array::open(FoundArray { start, places, rate, access, memory });
         let (begun, completions) = (Instant::now(), Vec::new());
-        let mut raid = Raid { array, parts, group: group.clone(), begun, completions };
+        let told = None;
+        let mut raid = Raid { array, parts, group: group.clone(), begun, completions, told };
         raid.act();
         while !raid.array.is_open() {
             raid.turn(None);
@@ -153,7 +156,12 @@ impl Raid {
     }
 
     fn publish(&mut self) {
-        let (array, mut shared) = (self.array.status(), self.group.shared());
+        let array = self.array.status();
+        if self.told.as_ref() == Some(array) {
+            return;
+        }
+        self.told = Some(array.clone());
+        let mut shared = self.group.shared();
         let status = &mut shared.status;
         for (status, standing) in status.members.iter_mut().zip(&array.members) {
             status.standing = *standing;

@@ -1,4 +1,4 @@
-//! What the user of the pair found wrong by its own checks, and has written again.
+//! Heals: the user of the pair has verified bytes by checks of its own, and has a wrong side written again.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) type HealKey = usize;
 /// Bytes that are copied at once. Chosen, not measured.
 const PIECE: u64 = 1 << 20;
 
-/// Places of a side of which each one is told; of more, every one that doubles their number. Chosen, not measured.
+/// The first healed places of a pair are told one by one, later places at each power of two. Chosen, not measured.
 const TOLD: u64 = 8;
 
 /// A heal under way.
@@ -27,7 +27,7 @@ pub(super) struct Heal {
     wrong: bool,
 }
 
-/// Bytes of which one side gets the other's.
+/// A range of bytes to be copied to a side.
 #[derive(Debug)]
 pub(super) struct Mending {
     range: Range<u64>,
@@ -94,7 +94,7 @@ impl Mirror {
         self.pair.shared().status.members[side].path.display().to_string()
     }
 
-    /// The next bytes that one side gets from the other, if both have what is around them.
+    /// The next range to be copied for a heal, if both sides hold its unit.
     pub(super) fn next_mending(&mut self) -> Option<Piece> {
         while let Some(Mending { range, to, heal }) = self.mendings.pop_front() {
             let unit = self.layout.unit_of(Bytes(range.start));
