@@ -500,7 +500,7 @@ impl<M: Memory> Array<M> {
         self.publish();
     }
 
-    /// The first label names the members that count. With the second label, all of them have the first, and units may be
+    /// The first label names the members that count. With the second label, all have the first, and units may be
     /// written.
     fn go_on_opening(&mut self) {
         let labelled = !self.stale && self.relabel.is_none();

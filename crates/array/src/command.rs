@@ -81,8 +81,8 @@ pub enum Command<B> {
         version: Version,
     },
     /// Mend a device with redundancy: its user has verified the bytes of a range in a version. If the version leaves a
-    /// member out, the member is written the bytes of its pieces. As read, the parity of all rows of the range is made to
-    /// agree. No member gets this command.
+    /// member out, the member is written the bytes of its pieces. As read, the parity of all rows of the range is made
+    /// to agree. No member gets this command.
     Heal {
         /// Where the first byte is.
         at: Bytes,

@@ -140,7 +140,7 @@ pub trait Storage: Send {
         None
     }
 
-    /// Members of each device on it, as the engine counts devices, so that one of them may be wrong; none, as by default.
+    /// Members of each device on it, as the engine counts devices, of which one may be wrong; none, as by default.
     fn members(&self) -> Members {
         Members::NONE
     }
