@@ -327,8 +327,8 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// What the log has of a row counts no more, where `verified` data is something else: the log has an earlier life of
-    /// the row. Returns whether it does. What nobody verified is as the log has it: a member may hold it wrong.
+    /// The log of a row counts no more where it differs from the `verified` bytes: the log is of an earlier life of the
+    /// row. Returns whether it is. The log counts for bytes that nobody verified, as a member may hold them wrong.
     fn drop_older_log(
         &mut self,
         unit: u32,
