@@ -294,7 +294,11 @@ impl<M: Memory> Array<M> {
             return self.written_by_job(Err(fault));
         }
         let (unit, row) = (job.unit, job.rows.start);
-        if !self.drop_older_log(unit, row, &verified, &data) && !bugs::has(ArrayBug::LogNotHeeded) {
+        let is_older = self.drop_older_log(unit, row, &verified, &data);
+        if heal.is_some() && self.differs_behind(unit, row, &verified, &data) {
+            return self.let_be(Ok(()));
+        }
+        if !is_older && !bugs::has(ArrayBug::LogNotHeeded) {
             self.lay_log_over(unit, row, &data);
         }
         if heal.is_some() {
@@ -348,6 +352,20 @@ impl<M: Memory> Array<M> {
         self.left.remove(&(unit, row));
         self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, row));
         true
+    }
+
+    /// Whether the log has all `verified` bytes of a row, and behind them others than the members have. Parity that agrees
+    /// with the log would give a missing member's bytes wrong, and parity that agrees with the members would lose the bytes
+    /// of the log. So the row stays in the log.
+    fn differs_behind(&self, unit: u32, row: u32, verified: &Range<u64>, data: &M::Buffer) -> bool {
+        let Some(image) = self.left.get(&(unit, row)) else { return false };
+        let known = image.filled().min(M::len(data) as u64);
+        if verified.end > known {
+            return false;
+        }
+        let mut logged = vec![0; (known - verified.end) as usize];
+        image.read(verified.end, &mut logged);
+        M::read(data, |data| data[verified.end as usize..known as usize] != *logged)
     }
 
     pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
