@@ -80,8 +80,8 @@ pub enum DeviceCmd<P> {
     Finish(UnitId),
     /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
     Flush(DeviceId),
-    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its part
-    /// of them anew; as read, whatever else the device keeps of them is made to agree.
+    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its
+    /// part of them anew; as read, whatever else the device keeps of them is made to agree.
     Heal {
         /// Where the first byte is.
         at: Location,

@@ -12,7 +12,7 @@ use crate::disk::{Disk, GroupSpec, Image, Latency};
 use crate::machine::Machine;
 use crate::settings::Settings;
 use crate::world::World;
-use crate::wrong::{How, Kept, Wrong};
+use crate::wrong::{Earlier, How, Wrong};
 
 /// Times that sectors are flipped before the pool is opened. Chosen: enough to hit blocks, parity and headers.
 const FLIPS: usize = 12;
@@ -41,7 +41,7 @@ pub fn scrub_heals(seed: u64, mut settings: Settings) -> Result<(), String> {
     let mut image = world.machine.disk.cache().current().clone();
     let wrong = Wrong { member: members[first], how: How::Flips };
     for _ in 0..FLIPS {
-        wrong.spoil(&world.arena, &mut image, &Kept::default(), &mut rng);
+        wrong.spoil(&world.arena, &mut image, &Earlier::default(), &mut rng);
     }
     let mut machine = open(&world, &image, seed)?;
     let (reply, damaged) = machine.ask(HostRequest::Scrub).map_err(stuck)?;

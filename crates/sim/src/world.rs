@@ -5,6 +5,7 @@
 //! * Nothing is drawn but from the seed.
 
 mod judge;
+mod member;
 mod rest;
 
 use std::collections::BTreeMap;
@@ -21,20 +22,17 @@ use crate::data::{Arena, Content, Data, Stamp};
 use crate::disk::{CrashState, Disk, Image};
 use crate::faults::{Injector, Rule};
 use crate::machine::{Event, Machine, PATIENCE, Trouble};
-use crate::model::{Model, Outcome, PendingFlush, PendingRead, Version};
+use crate::model::{Model, Outcome, PendingFlush, PendingRead, WriteNumber};
 use crate::numbers;
 use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
-use crate::wrong::{Kept, Wrong};
+use crate::wrong::{Earlier, Wrong};
 
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
 const IN_VAIN: u32 = 16;
 
 /// At one power cut in so many the wrong member is made wrong.
 const SPOILED_ONE_IN: u64 = 2;
-
-/// At one step in so many it is kept what the wrong member holds.
-const KEPT_ONE_IN: u64 = 200;
 
 /// One opening after a kill in so many is cut short by a power cut.
 const CUT_SHORT_ONE_IN: u64 = 3;
@@ -61,11 +59,11 @@ pub enum Step {
 #[derive(Debug)]
 enum Pending {
     Change {
-        version: Version,
+        version: WriteNumber,
         durable: bool,
         sizes: u64,
     },
-    Create(Version),
+    Create(WriteNumber),
     Flush(PendingFlush),
     Read {
         read: PendingRead,
@@ -114,9 +112,9 @@ pub struct World {
     /// What the engine was set up with before devices changed.
     before: Option<Config>,
     /// Blocks that were on a device when it was lost, and when that was.
-    gone: BTreeMap<(VolumeId, u64), Version>,
+    gone: BTreeMap<(VolumeId, u64), WriteNumber>,
     /// What the wrong member durably held at some time.
-    kept: Kept,
+    kept: Earlier,
 }
 
 impl World {
@@ -151,7 +149,7 @@ impl World {
             image,
             before: None,
             gone: BTreeMap::new(),
-            kept: Kept::default(),
+            kept: Earlier::default(),
         };
         if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
@@ -419,11 +417,11 @@ impl World {
         }
     }
 
-    fn change(&self, version: Version, durable: bool) -> Pending {
+    fn change(&self, version: WriteNumber, durable: bool) -> Pending {
         Pending::Change { version, durable, sizes: self.model.size_changes() }
     }
 
-    fn stamped(&self, extent: Extent, version: Version) -> Data {
+    fn stamped(&self, extent: Extent, version: WriteNumber) -> Data {
         let stamp =
             |lba| Stamp { volume: extent.volume, lba: thermocline_types::Lba(lba), version };
         let lbas = extent.lba..extent.lba + extent.blocks;
@@ -509,23 +507,6 @@ impl World {
         self.machine.restart(self.settings.config.clone(), &image, seed);
         self.image = image;
         if changes { self.open_or_be_cut_short(clean) } else { self.came_back(clean) }
-    }
-
-    /// Makes wrong what the wrong member holds.
-    pub fn spoil(&self, image: &mut Image, rng: &mut Rng) {
-        if let Some(wrong) = self.settings.wrong {
-            wrong.spoil(&self.arena, image, &self.kept, rng);
-        }
-    }
-
-    /// Now and then keeps what the wrong member durably holds, to put it back to that later.
-    fn keep_member(&mut self) {
-        if let Some(wrong) = self.settings.wrong
-            && self.rng.below(KEPT_ONE_IN) == 0
-            && let Some(kept) = wrong.keep(self.machine.disk.cache().stable())
-        {
-            self.kept = kept;
-        }
     }
 
     /// The process is killed, or has ended, and the pool is opened again while the device goes on; now and then power

@@ -35,7 +35,7 @@ pub struct Wrong {
 
 /// What the wrong member held, for when it is put back.
 #[derive(Clone, Debug, Default)]
-pub struct Kept(Vec<Vec<Sector>>);
+pub struct Earlier(Vec<Vec<Sector>>);
 
 impl Wrong {
     fn units(self, image: &Image) -> Range<u32> {
@@ -52,13 +52,13 @@ impl Wrong {
 
     /// What the member holds now, if it may be put back to that.
     #[must_use]
-    pub fn keep(self, image: &Image) -> Option<Kept> {
+    pub fn keep(self, image: &Image) -> Option<Earlier> {
         let units = self.units(image).map(|unit| image.unit(UnitId(unit)).to_vec());
-        (self.how == How::RolledBack).then(|| Kept(units.collect()))
+        (self.how == How::RolledBack).then(|| Earlier(units.collect()))
     }
 
     /// Makes what the member holds wrong, as far as it is to be.
-    pub fn spoil(self, arena: &Rc<Arena>, image: &mut Image, kept: &Kept, rng: &mut Rng) {
+    pub fn spoil(self, arena: &Rc<Arena>, image: &mut Image, kept: &Earlier, rng: &mut Rng) {
         let units = self.units(image);
         match self.how {
             How::Flips => flip(arena, image, &units, rng),

@@ -11,7 +11,7 @@ use thermocline_engine::{HostError, HostRequest, Notice, Reply, RequestId};
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Settings};
 
-use super::open::on_trial;
+use super::open::{on_trial, to_write};
 use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
 
@@ -27,16 +27,24 @@ Reads all that counts on the media: each block that a volume or the map points a
 in the header that tells of it, and each header with its own place. `check` reads volumes as a host does, by the 28 bits
 in the map; scrub also finds headers that are damaged while all blocks can still be read.
 
-The pool is opened on trial, as `check` does; nothing is written. `thermocline inspect` shows what stands at a place.
+Of a `mirror` or `raid5`, every copy and the parity are compared. What one member holds wrong and the others have is
+counted apart from damage; `--repair` writes it again from the others.
 
-Example:
+Without `--repair` the pool is opened on trial, as `check` does; nothing is written. `thermocline inspect` shows what
+stands at a place.
+
+Examples:
   thermocline scrub pool.toml
+  thermocline scrub pool.toml --repair
 
 {CODES}"))]
 pub struct ScrubArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
+    /// Write again what a member of a `mirror` or `raid5` holds wrong, from the others
+    #[arg(long)]
+    repair: bool,
     /// Print JSON, schema thermocline.scrub/1
     #[arg(long)]
     json: bool,
@@ -55,13 +63,25 @@ struct Report {
     clean: bool,
     /// Blocks that were compared, those of maps included.
     blocks: u64,
+    /// Places that one member of a device holds wrong, while the others have what is right.
+    wrong_on_a_member: u64,
+    /// Whether these were written again.
+    repaired: bool,
     damaged: Vec<Place>,
 }
 
 /// `thermocline scrub`.
 pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    let report = look(&mut on_trial(&settings)?.driver)?;
+    let report = match args.repair {
+        true => {
+            let mut pool = to_write(&settings, false)?;
+            let report = look(&mut pool.driver, true)?;
+            pool.close()?;
+            report
+        }
+        false => look(&mut on_trial(&settings)?.driver, false)?,
+    };
     let text = match args.json {
         true => format!("{}\n", serde_json::to_string_pretty(&report)?),
         false => text(&report),
@@ -69,7 +89,7 @@ pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     verdict(&text, report.clean)
 }
 
-fn look<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Report> {
+fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Report> {
     let bar = Progress::default().bar("scrub");
     driver.submit(SCRUB, HostRequest::Scrub)?;
     let mut ended = Vec::new();
@@ -88,8 +108,8 @@ fn look<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Report> {
             _ => None,
         })
         .collect();
-    let blocks = match result {
-        Ok(Reply::Scrubbed { blocks, .. }) => blocks,
+    let (blocks, wrong_on_a_member) = match result {
+        Ok(Reply::Scrubbed { blocks, mended, .. }) => (blocks, mended),
         Ok(_) => return Err(Broken("a scrub was answered with something else".into()).into()),
         Err(error @ (HostError::Failed | HostError::Unreadable(_))) => {
             return Err(Broken(error.to_string()).into());
@@ -98,7 +118,9 @@ fn look<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Report> {
     };
     let damaged: Vec<Place> =
         damaged.into_iter().map(|(unit, block)| Place { unit, block }).collect();
-    Ok(Report { schema: "thermocline.scrub/1", clean: damaged.is_empty(), blocks, damaged })
+    let clean = damaged.is_empty() && (repaired || wrong_on_a_member == 0);
+    let schema = "thermocline.scrub/1";
+    Ok(Report { schema, clean, blocks, wrong_on_a_member, repaired, damaged })
 }
 
 fn text(report: &Report) -> String {
@@ -106,7 +128,22 @@ fn text(report: &Report) -> String {
     for Place { unit, block } in &report.damaged {
         text += &format!("unit {unit} block {block} is not what was written\n");
     }
+    match (report.wrong_on_a_member, report.repaired) {
+        (0, _) => {}
+        (places, true) => {
+            text += &format!(
+                "{places} places that a member held wrong were written again from the others\n"
+            );
+        }
+        (places, false) => {
+            text += &format!(
+                "{places} places are wrong on one member of a device, and the others have them: `thermocline scrub \
+                 --repair` writes them again\n"
+            );
+        }
+    }
     let outcome = match report.damaged.len() {
+        0 if report.wrong_on_a_member > 0 => "no data is lost".to_owned(),
         0 => "clean".to_owned(),
         1 => "one place is damaged".to_owned(),
         count => format!("{count} places are damaged"),

@@ -40,7 +40,9 @@ fn chunks(bytes: &[u8], unit: u32, geometry: &Geometry) {
     for search in [false, true] {
         let at = Location::new(unit, 0);
         let window = geometry.logical_block().to_hold(bytes.len());
-        let request = ReadChunks { at, window, pool: POOL, generation: None, search, data: true, versions: Versions::AsRead };
+        let (generation, versions) = (None, Versions::AsRead);
+        let request =
+            ReadChunks { at, window, pool: POOL, generation, search, data: true, versions };
         let found = find_chunks(bytes, &request, geometry);
         let mut end = 0;
         for InWindow { header, data, .. } in &found.chunks {

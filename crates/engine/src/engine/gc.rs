@@ -9,6 +9,7 @@
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
 mod borrow;
+mod check;
 mod choice;
 mod ending;
 mod lookup;
@@ -654,43 +655,6 @@ impl<P: Payload> Engine<P> {
         }
         reading.left -= 1;
         self.gc.job = Some(job);
-    }
-
-    /// Where a read of the victim begins.
-    pub(crate) fn gc_read_at(&self, segment: u32, first: usize) -> Option<Location> {
-        let (valid, range) = self.gc_read(segment, first)?;
-        Some(valid[range.start].at)
-    }
-
-    /// The blocks of a read of the victim, those between valid ones included.
-    pub(crate) fn gc_blocks_of(&self, segment: u32, first: usize) -> u32 {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let Some((valid, range)) = self.gc_read(segment, first) else { return 0 };
-        (valid[range.end - 1].at.block - valid[range.start].at.block) / per_block + 1
-    }
-
-    /// Whether block `index` of a read of the victim, which is block `nth` of `data`, is right if it is valid.
-    pub(crate) fn gc_block_is_right(
-        &self,
-        (segment, first): (u32, usize),
-        index: u32,
-        data: &P,
-        nth: u32,
-    ) -> bool {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let Some((valid, range)) = self.gc_read(segment, first) else { return true };
-        let at = valid[range.start].at.block + index * per_block;
-        let block = valid[range].iter().find(|valid| valid.at.block == at);
-        let block = block.filter(|valid| valid.payload.is_none());
-        block.is_none_or(|valid| self.is_survivor(valid, data, nth))
-    }
-
-    /// The blocks of a segment that is being read, and those of one read.
-    fn gc_read(&self, segment: u32, first: usize) -> Option<(&[Valid<P>], Range<usize>)> {
-        let job = self.gc.job.as_ref()?;
-        let reading = job.reading.iter().find(|reading| reading.segment == segment)?;
-        let range = reading.reads.iter().find(|range| range.start == first)?;
-        Some((&reading.valid, range.clone()))
     }
 
     /// The blocks of the first segment that was being read are in memory: they can be placed.

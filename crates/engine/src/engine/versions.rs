@@ -113,7 +113,8 @@ impl<P: Payload> Engine<P> {
         self.ask_another(Box::new(tried))
     }
 
-    /// The blocks of an answer that fail their check. A device that reports an error has asked its other members itself.
+    /// The blocks of an answer that fail their check. A device that reports an error has asked its other members
+    /// itself.
     #[inline]
     fn wrong_in(&self, asked: &Op<P>, done: &Result<Done<P>, DeviceError>) -> Vec<u32> {
         let all = || 0..self.blocks_of(asked);

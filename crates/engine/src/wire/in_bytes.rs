@@ -100,14 +100,14 @@ impl<B: ByteRun> InBytes<B> {
 /// Shows the bytes of all windows at once.
 fn looked_at<B: ByteRun, R>(
     windows: &[(Version, B)],
-    shown: Vec<&[u8]>,
+    shown: &[&[u8]],
     with: impl FnOnce(&[&[u8]]) -> R,
 ) -> R {
     match windows.split_first() {
-        None => with(&shown),
+        None => with(shown),
         Some(((_, window), rest)) => window.look(|bytes| {
-            let shown = shown.iter().copied().chain([bytes]).collect();
-            looked_at(rest, shown, with)
+            let shown: Vec<&[u8]> = shown.iter().copied().chain([bytes]).collect();
+            looked_at(rest, &shown, with)
         }),
     }
 }
@@ -178,7 +178,7 @@ impl<B: ByteRun> Encoding for InBytes<B> {
     }
 
     fn chunks(&self, request: &ReadChunks, windows: &[(Version, B)]) -> FoundChunks<B> {
-        looked_at(windows, Vec::new(), |bytes| self.found(windows, bytes, request))
+        looked_at(windows, &[], |bytes| self.found(windows, bytes, request))
     }
 
     fn records(&self, unit: UnitId, room: &B) -> Vec<Superblock> {

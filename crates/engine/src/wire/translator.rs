@@ -286,7 +286,8 @@ impl<E: Encoding> Translator<E> {
         (read, IoJob(Kind::Chunks(windows, room)))
     }
 
-    /// A window was read, or cannot be: the next one is, and behind the last the chunks are found in all that were read.
+    /// A window was read, or cannot be: the next one is, and behind the last the chunks are found in all that were
+    /// read.
     fn window_read(
         &mut self,
         mut windows: Box<Windows<E>>,

@@ -401,13 +401,13 @@ impl Disk {
     fn start(&mut self, now: Time, tick: u64, request: Request) {
         let Request { op, cmd, job, chunk } = request;
         if self.layer.is_none() || matches!(cmd, IoCmd::Report) {
-            return self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk);
+            return self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk.as_deref());
         }
         self.find_groups();
         match self.layer.group_of(&cmd) {
             None => {
                 let cmd = self.on_medium(cmd);
-                self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk);
+                self.start_on_media(now, tick, Owner::Engine(op, job), cmd, chunk.as_deref());
             }
             Some(group) => {
                 if let Some((op, job, result)) = self.layer.submit(group, op, cmd, job) {
@@ -461,7 +461,7 @@ impl Disk {
         tick: u64,
         owner: Owner,
         cmd: IoCmd<Bytes>,
-        chunk: Option<Arc<Chunk<Data>>>,
+        chunk: Option<&Chunk<Data>>,
     ) {
         let kind = CommandKind::of(&cmd, &self.cache.media().geometry);
         let mut fault = self.injector.decide(kind);
@@ -475,7 +475,7 @@ impl Disk {
             _ => {}
         }
         self.note(kind as u64, at.as_nanos());
-        let work = self.begin(cmd, chunk.as_deref(), kind, fault);
+        let work = self.begin(cmd, chunk, kind, fault);
         let failed = matches!(work, Work::Fail(_) | Work::FailChange(..) | Work::Forget(..));
         if failed && kind != CommandKind::Read {
             self.atlas.failed(kind);

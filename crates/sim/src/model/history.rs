@@ -5,7 +5,7 @@ use std::fmt;
 use crate::data::Content;
 
 /// Number of a change: when it was submitted, on a clock that counts submissions and completions.
-pub type Version = u64;
+pub type WriteNumber = u64;
 
 /// How far a change has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its number.
-    pub version: Version,
+    pub version: WriteNumber,
     /// Whether the block reads as zeros since: trimmed, zeroed, or cut off by a smaller size.
     pub zeros: bool,
     /// How far it has come.
@@ -33,7 +33,7 @@ pub struct Step {
 
 impl Step {
     /// Whether the change at `floor` leaves it possible: it does, if this one was not over when that one was submitted.
-    fn outlives(&self, floor: Version) -> bool {
+    fn outlives(&self, floor: WriteNumber) -> bool {
         self.ended.is_none_or(|ended| ended > floor)
     }
 }
@@ -78,17 +78,17 @@ impl History {
     }
 
     /// The changes that are possible, if nothing is that was over when the change at `floor` was submitted.
-    pub fn possible(&self, floor: Version) -> impl DoubleEndedIterator<Item = &Step> {
+    pub fn possible(&self, floor: WriteNumber) -> impl DoubleEndedIterator<Item = &Step> {
         self.steps().filter(move |step| step.outlives(floor))
     }
 
     /// A change was submitted.
-    pub fn begin(&mut self, version: Version, zeros: bool) {
+    pub fn begin(&mut self, version: WriteNumber, zeros: bool) {
         self.later.push(Step { version, zeros, progress: Progress::Open, ended: None });
     }
 
     /// A change was answered: with an error, if it stays [`Progress::Open`].
-    pub fn end(&mut self, version: Version, progress: Progress, at: u64) {
+    pub fn end(&mut self, version: WriteNumber, progress: Progress, at: u64) {
         if let Some(step) = self.step_mut(version) {
             step.progress = progress;
             step.ended = Some(at);
@@ -96,12 +96,12 @@ impl History {
     }
 
     /// A change was not accepted: it never was.
-    pub fn cancel(&mut self, version: Version) {
+    pub fn cancel(&mut self, version: WriteNumber) {
         self.later.retain(|step| step.version != version);
     }
 
     /// A change that was acknowledged is flushed.
-    pub fn flush(&mut self, version: Version) {
+    pub fn flush(&mut self, version: WriteNumber) {
         if let Some(step) = self.step_mut(version) {
             step.progress = Progress::Flushed;
         }
@@ -116,7 +116,7 @@ impl History {
         }
     }
 
-    fn step_mut(&mut self, version: Version) -> Option<&mut Step> {
+    fn step_mut(&mut self, version: WriteNumber) -> Option<&mut Step> {
         let mut steps = std::iter::once(&mut self.first).chain(&mut self.later);
         steps.find(|step| step.version == version)
     }
@@ -133,24 +133,24 @@ impl History {
 
     /// The newest change that was flushed: nothing that was over before it may be found after a crash.
     #[must_use]
-    pub fn flushed(&self) -> Version {
+    pub fn flushed(&self) -> WriteNumber {
         self.newest(|step| step.progress == Progress::Flushed)
     }
 
     /// The newest change that was acknowledged: nothing that was over before it may be read from now on.
     #[must_use]
-    pub fn acknowledged(&self) -> Version {
+    pub fn acknowledged(&self) -> WriteNumber {
         self.newest(|step| step.progress != Progress::Open)
     }
 
-    fn newest(&self, holds: impl Fn(&Step) -> bool) -> Version {
+    fn newest(&self, holds: impl Fn(&Step) -> bool) -> WriteNumber {
         self.steps().rev().find(|step| holds(step)).map_or(self.first.version, |step| step.version)
     }
 
     /// The newest possible change that made the block what `content` shows; the content's volume and LBA are taken for
     /// right.
     #[must_use]
-    pub fn explain(&self, content: Content, floor: Version) -> Option<Step> {
+    pub fn explain(&self, content: Content, floor: WriteNumber) -> Option<Step> {
         let made = |step: &&Step| match content {
             Content::Zeros => step.zeros,
             Content::User(stamp) => !step.zeros && stamp.version == step.version,

@@ -17,7 +17,7 @@ use thermocline_engine::Extent;
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
 use crate::data::Content;
-pub use history::{History, Progress, Step, Version};
+pub use history::{History, Progress, Step, WriteNumber};
 pub use verdict::{Verdict, Why};
 
 /// A volume as it was found after a crash.
@@ -37,7 +37,7 @@ pub struct FoundVolume {
 #[derive(Clone, Debug)]
 pub struct PendingRead {
     extent: Extent,
-    floors: Vec<Version>,
+    floors: Vec<WriteNumber>,
 }
 
 impl PendingRead {
@@ -48,7 +48,7 @@ impl PendingRead {
     }
 
     /// Every block, and the newest change of it that was there for certain when the read was asked for.
-    pub fn floors(&self) -> impl Iterator<Item = (u64, Version)> + '_ {
+    pub fn floors(&self) -> impl Iterator<Item = (u64, WriteNumber)> + '_ {
         (self.extent.lba..).zip(self.floors.iter().copied())
     }
 }
@@ -75,7 +75,7 @@ pub enum Outcome {
 /// The size of a volume since some change; `None` where it does not exist.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    version: Version,
+    version: WriteNumber,
     blocks: Option<u64>,
     open: bool,
 }
@@ -85,7 +85,7 @@ struct VolumeModel {
     /// What its size may be: all but the first were not completed.
     sizes: Vec<Size>,
     /// Where its blocks may be to be: all but the first were not completed.
-    media: Vec<(Version, VolumeMedia)>,
+    media: Vec<(WriteNumber, VolumeMedia)>,
     blocks: Vec<History>,
 }
 
@@ -107,10 +107,10 @@ enum Change {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     volumes: BTreeMap<VolumeId, VolumeModel>,
-    creates: BTreeMap<Version, PendingCreate>,
-    changes: BTreeMap<Version, Change>,
+    creates: BTreeMap<WriteNumber, PendingCreate>,
+    changes: BTreeMap<WriteNumber, Change>,
     /// Blocks changed by what was acknowledged and not flushed, with the tick of the acknowledgement.
-    unflushed: Vec<(u64, Version, Extent)>,
+    unflushed: Vec<(u64, WriteNumber, Extent)>,
     reads: u32,
     size_changes: u64,
     /// Counts submissions and completions.
@@ -156,20 +156,20 @@ impl Model {
 
     /// Later than all that has happened.
     #[must_use]
-    pub fn now(&self) -> Version {
+    pub fn now(&self) -> WriteNumber {
         self.clock
     }
 
     /// The newest change of a block that the host was told of, or that was found.
     #[must_use]
-    pub fn acknowledged(&self, volume: VolumeId, lba: u64) -> Version {
-        self.history(volume, lba).map_or(Version::MAX, History::acknowledged)
+    pub fn acknowledged(&self, volume: VolumeId, lba: u64) -> WriteNumber {
+        self.history(volume, lba).map_or(WriteNumber::MAX, History::acknowledged)
     }
 
     /// The newest change of a block that no crash takes back.
     #[must_use]
-    pub fn flushed(&self, volume: VolumeId, lba: u64) -> Version {
-        self.history(volume, lba).map_or(Version::MAX, History::flushed)
+    pub fn flushed(&self, volume: VolumeId, lba: u64) -> WriteNumber {
+        self.history(volume, lba).map_or(WriteNumber::MAX, History::flushed)
     }
 
     /// Later than all before. What every block began as was over at 1.
@@ -179,7 +179,7 @@ impl Model {
     }
 
     /// Blocks are to be written, or with `zeros` to become zeros.
-    pub fn begin_change(&mut self, extent: Extent, zeros: bool) -> Version {
+    pub fn begin_change(&mut self, extent: Extent, zeros: bool) -> WriteNumber {
         let version = self.tick();
         self.histories(extent, |history| history.begin(version, zeros));
         self.changes.insert(version, Change::Blocks(extent));
@@ -187,14 +187,14 @@ impl Model {
     }
 
     /// A volume is to be made.
-    pub fn begin_create(&mut self, name: VolumeName, blocks: u64) -> Version {
+    pub fn begin_create(&mut self, name: VolumeName, blocks: u64) -> WriteNumber {
         let version = self.tick();
         self.creates.insert(version, PendingCreate { name, blocks });
         version
     }
 
     /// A volume is to be deleted, or with `Some` to get another size.
-    pub fn begin_size(&mut self, id: VolumeId, blocks: Option<u64>) -> Version {
+    pub fn begin_size(&mut self, id: VolumeId, blocks: Option<u64>) -> WriteNumber {
         let version = self.tick();
         self.size_changes += 1;
         let cut = Extent { volume: id, lba: blocks.unwrap_or(0), blocks: u64::MAX };
@@ -211,7 +211,7 @@ impl Model {
     }
 
     /// The blocks of a volume are to be elsewhere.
-    pub fn begin_media(&mut self, id: VolumeId, media: VolumeMedia) -> Version {
+    pub fn begin_media(&mut self, id: VolumeId, media: VolumeMedia) -> WriteNumber {
         let version = self.tick();
         if let Some(volume) = self.volumes.get_mut(&id) {
             volume.media.push((version, media));
@@ -221,7 +221,7 @@ impl Model {
     }
 
     /// A change of blocks, of a size or of media has ended.
-    pub fn end_change(&mut self, version: Version, outcome: Outcome) {
+    pub fn end_change(&mut self, version: WriteNumber, outcome: Outcome) {
         let tick = self.tick();
         let change = self.changes.remove(&version);
         self.size_changes += u64::from(matches!(change, Some(Change::Size(..))));
@@ -251,7 +251,7 @@ impl Model {
         }
     }
 
-    fn end_blocks(&mut self, version: Version, extent: Extent, outcome: Outcome, tick: u64) {
+    fn end_blocks(&mut self, version: WriteNumber, extent: Extent, outcome: Outcome, tick: u64) {
         match outcome {
             Outcome::Failed => {
                 self.histories(extent, |block| block.end(version, Progress::Open, tick));
@@ -267,7 +267,7 @@ impl Model {
         }
     }
 
-    fn make_durable(&mut self, version: Version, extent: Extent) {
+    fn make_durable(&mut self, version: WriteNumber, extent: Extent) {
         let quiet = self.reads == 0;
         self.histories(extent, |history| {
             history.flush(version);
@@ -278,7 +278,7 @@ impl Model {
     }
 
     /// A change was not accepted: it never was.
-    pub fn cancel(&mut self, version: Version) {
+    pub fn cancel(&mut self, version: WriteNumber) {
         self.creates.remove(&version);
         match self.changes.remove(&version) {
             Some(Change::Blocks(extent)) => self.histories(extent, |block| block.cancel(version)),
@@ -298,7 +298,7 @@ impl Model {
     }
 
     /// A volume was made, or, with `None`, it failed.
-    pub fn end_create(&mut self, version: Version, id: Option<VolumeId>) {
+    pub fn end_create(&mut self, version: WriteNumber, id: Option<VolumeId>) {
         let Some(id) = id else { return };
         if let Some(create) = self.creates.remove(&version) {
             let blocks = vec![History::default(); create.blocks as usize];
@@ -306,7 +306,13 @@ impl Model {
         }
     }
 
-    fn insert(&mut self, id: VolumeId, version: Version, media: VolumeMedia, blocks: Vec<History>) {
+    fn insert(
+        &mut self,
+        id: VolumeId,
+        version: WriteNumber,
+        media: VolumeMedia,
+        blocks: Vec<History>,
+    ) {
         let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
         let media = vec![(version, media)];
         self.volumes.insert(id, VolumeModel { sizes: vec![size], media, blocks });
@@ -402,7 +408,7 @@ impl Model {
         })
     }
 
-    fn open_create(&self, found: &FoundVolume) -> Option<Version> {
+    fn open_create(&self, found: &FoundVolume) -> Option<WriteNumber> {
         let size = found.blocks.len() as u64;
         let fits = |create: &PendingCreate| create.name == found.name && create.blocks == size;
         self.creates.iter().find(|(_, create)| fits(create)).map(|(&version, _)| version)
@@ -418,7 +424,7 @@ impl Model {
         volume: VolumeId,
         lba: u64,
         content: Content,
-        floor: Version,
+        floor: WriteNumber,
     ) -> Result<Step, Verdict> {
         let unwritten = History::default();
         let history = self.history(volume, lba).unwrap_or(&unwritten);

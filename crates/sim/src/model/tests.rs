@@ -13,7 +13,7 @@ fn extent(lba: u64, blocks: u64) -> Extent {
     Extent { volume: VOLUME, lba, blocks }
 }
 
-fn data(lba: u64, version: Version) -> Content {
+fn data(lba: u64, version: WriteNumber) -> Content {
     Content::User(Stamp { volume: VOLUME, lba: Lba(lba), version })
 }
 
@@ -37,7 +37,7 @@ fn survives(model: &Model, content: Content) -> bool {
     model.judge_found(&found(&contents)).is_empty()
 }
 
-fn write(model: &mut Model, lba: u64, outcome: Outcome) -> Version {
+fn write(model: &mut Model, lba: u64, outcome: Outcome) -> WriteNumber {
     let version = model.begin_change(extent(lba, 1), false);
     model.end_change(version, outcome);
     version

@@ -4,7 +4,7 @@ use std::fmt;
 
 use thermocline_format::{VolumeId, VolumeMedia};
 
-use super::history::{History, Version};
+use super::history::{History, WriteNumber};
 use crate::data::Content;
 
 /// What kind of error a block is.
@@ -91,7 +91,7 @@ impl Verdict {
         volume: VolumeId,
         lba: u64,
         found: Content,
-        floor: Version,
+        floor: WriteNumber,
         history: &History,
     ) -> Verdict {
         let allowed: Vec<String> = history.possible(floor).map(ToString::to_string).collect();

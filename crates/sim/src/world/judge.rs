@@ -7,13 +7,13 @@ use super::{Pending, World};
 use crate::disk::Atlas;
 use crate::faults::CommandKind;
 use crate::machine::{Opened, Trouble};
-use crate::model::{FoundVolume, Model, Verdict, Version};
+use crate::model::{FoundVolume, Model, Verdict, WriteNumber};
 
 /// Units that the engine keeps for a checkpoint of small maps, beside one for each frontier.
 const HELD: u32 = 2;
 
 /// The newest change of a block that is there for certain.
-pub(crate) type Known = fn(&Model, VolumeId, u64) -> Version;
+pub(crate) type Known = fn(&Model, VolumeId, u64) -> WriteNumber;
 
 impl World {
     fn atlas(&self) -> &Atlas {
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// Whether a block was on a device when that was lost, and `newest` was there by then.
-    fn was_lost(&self, volume: VolumeId, lba: u64, newest: Version) -> bool {
+    fn was_lost(&self, volume: VolumeId, lba: u64, newest: WriteNumber) -> bool {
         self.gone.get(&(volume, lba)).is_some_and(|since| newest <= *since)
     }
 

@@ -269,7 +269,10 @@ impl Devices {
                 say(format_args!("{risk}"));
             }
         }
-        *self.in_use() = InUse::new(settings.clone(), settings.paths(), groups);
+        *self.in_use() = {
+            let paths = settings.paths();
+            InUse::new(settings, paths, groups)
+        };
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {

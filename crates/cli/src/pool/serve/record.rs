@@ -228,7 +228,7 @@ impl Desk {
             Request::Trim { .. } => Op::Trim,
             Request::WriteZeroes { .. } => Op::WriteZeroes,
         };
-        let (offset, length) = in_sectors(&request);
+        let (offset, length) = in_sectors(request);
         let line = Line {
             request: types::Request {
                 at: Time(self.began.elapsed().as_micros() as u64 * 1_000),

@@ -109,17 +109,6 @@ impl<P: Payload> Engine<P> {
         self.cache.push_copy(staged);
     }
 
-    /// Whether block `nth` of `data` is the valid block that it should be.
-    pub(super) fn is_survivor(&self, valid: &Valid<P>, data: &P, nth: u32) -> bool {
-        let home = home_mark(valid.id, Lba(valid.lba));
-        self.arrived(data, nth, valid.at, |crc| {
-            let crc = crc ^ home;
-            bug!(self.config, CopyUnverified)
-                || crc == valid.crc
-                || valid.value.matches(crc) && valid.crc == valid.value.tag()
-        })
-    }
-
     /// Whether a block of a fast volume stays in the unit that is emptied, and among which units that is counted: with
     /// those that do not run short, or, if no fast unit is free for it, with those that come last.
     fn stays_put(&mut self, valid: &Valid<P>) -> Option<&mut FxHashSet<u32>> {

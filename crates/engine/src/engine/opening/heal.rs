@@ -1,5 +1,5 @@
-//! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again when
-//! the opening has judged all of it, before its record.
+//! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again
+//! when the opening has judged all of it, before its record.
 
 use thermocline_format::{Geometry, MapEntry, MapPage, PageId, Sequence};
 use thermocline_types::{UnitId, Version};
@@ -35,8 +35,8 @@ impl Single {
 }
 
 impl<P> Opening<P> {
-    /// Notes the chunks above the durable sequence on devices with redundancy: a crash may have left them on some members
-    /// alone.
+    /// Notes the chunks above the durable sequence on devices with redundancy: a crash may have left them on some
+    /// members alone.
     pub(super) fn note_unequal(&mut self, config: &Config) {
         let redundant = |unit: UnitId| config.members.of(config.geometry.device_of(unit)) > 0;
         let headers = self.tail.iter().filter_map(TailChunk::header);

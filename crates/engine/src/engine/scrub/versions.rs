@@ -1,7 +1,8 @@
 //! What a scrub does on devices with redundancy: every version of what counts is read and compared.
 //!
 //! A block that one version has wrong is written again from one that has it right. What the members hold beside the
-//! blocks, parity among it, is made to agree with them at the end of a unit, and only where all of its blocks were right.
+//! blocks, parity among it, is made to agree with them at the end of a unit, and only where all of its blocks were
+//! right.
 
 use thermocline_format::{Geometry, Location};
 use thermocline_types::Version;
@@ -35,8 +36,8 @@ impl Disputed {
 }
 
 impl<P: Payload> Engine<P> {
-    /// A header that not every version has leads to a block that counts: it is written again. The blocks of its chunk are
-    /// compared by themselves.
+    /// A header that not every version has leads to a block that counts: it is written again. The blocks of its chunk
+    /// are compared by themselves.
     pub(super) fn scrub_header(&mut self, scrub: &mut Scrub, header: &Disputed) {
         mark!(ScrubHeaderInOneVersion if header.only_in.is_some());
         let Disputed { at, blocks, only_in } = *header;
