@@ -354,9 +354,9 @@ impl<M: Memory> Array<M> {
         true
     }
 
-    /// Whether the log has all `verified` bytes of a row, and behind them others than the members have. Parity that
-    /// agrees with the log would give a missing member's bytes wrong, and parity that agrees with the members would
-    /// lose the bytes of the log. So the row stays in the log.
+    /// Whether the log has all `verified` bytes of a row, and behind them others than the members have. Parity of the
+    /// logged bytes would give a missing member's bytes wrong, and parity of the members' bytes would lose the logged
+    /// ones. So the row stays in the log.
     fn differs_behind(&self, unit: u32, row: u32, verified: &Range<u64>, data: &M::Buffer) -> bool {
         let Some(image) = self.left.get(&(unit, row)) else { return false };
         let known = image.filled().min(M::len(data) as u64);
