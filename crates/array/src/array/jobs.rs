@@ -50,6 +50,8 @@ pub(super) struct Job<B> {
     parity: Option<B>,
     waits: usize,
     fault: Option<Fault>,
+    /// Whether the row stays in the log although its parity fits.
+    keeps_log: bool,
     /// Pieces of reads that wait for its end.
     postponed: Vec<(usize, Fault)>,
 }
@@ -298,10 +300,11 @@ impl<M: Memory> Array<M> {
         if heal.is_some() && self.differs_behind(unit, row, &verified, &data) {
             return self.let_be(Ok(()));
         }
-        if !is_older && !bugs::has(ArrayBug::LogNotHeeded) {
-            self.lay_log_over(unit, row, &data);
-        }
-        if heal.is_some() {
+        // A member holds wrong what the log has: a later heal of the row needs the log again.
+        let heeded = !is_older && !bugs::has(ArrayBug::LogNotHeeded);
+        let keeps_log = heeded && self.lay_log_over(unit, row, &data) && heal.is_some();
+        self.job.as_mut().expect("it is under way").keeps_log = keeps_log;
+        if heal.is_some() && !keeps_log {
             self.left.remove(&(unit, row));
         }
         let mut right = vec![0; M::len(&parity)];
@@ -321,14 +324,16 @@ impl<M: Memory> Array<M> {
         self.hand(member, What::Job, Command::Write { at, parts, class });
     }
 
-    /// What the log has of a row counts, whatever was read of it.
-    fn lay_log_over(&self, unit: u32, row: u32, data: &M::Buffer) {
-        if let Some(image) = self.left.get(&(unit, row)) {
-            M::write(data, |data| {
-                let known = (image.filled() as usize).min(data.len());
-                image.read(0, &mut data[..known]);
-            });
-        }
+    /// What the log has of a row counts, whatever was read of it. Returns whether that was something else.
+    fn lay_log_over(&self, unit: u32, row: u32, data: &M::Buffer) -> bool {
+        let Some(image) = self.left.get(&(unit, row)) else { return false };
+        M::write(data, |data| {
+            let mut logged = vec![0; (image.filled() as usize).min(data.len())];
+            image.read(0, &mut logged);
+            let differs = !data.starts_with(&logged);
+            data[..logged.len()].copy_from_slice(&logged);
+            differs
+        })
     }
 
     /// The log of a row counts no more where it differs from the `verified` bytes: the log is of an earlier life of the
@@ -399,11 +404,12 @@ impl<M: Memory> Array<M> {
     /// All that a job had to write is written, or cannot be.
     fn written_by_job(&mut self, result: Result<(), Fault>) {
         let job = self.job.as_ref().expect("it is under way");
-        let (unit, row) = (job.unit, job.rows.start);
+        let (unit, row, keeps_log) = (job.unit, job.rows.start, job.keeps_log);
         match (job.work.clone(), result) {
             (Work::Settle { heal, .. }, result) => {
                 self.unsettled.remove(&(unit, row));
                 match result {
+                    Ok(()) if keeps_log => {}
                     Ok(()) => self.full.push((unit, row)),
                     Err(fault) => self.say(ArrayNotice::NotCompared { fault }),
                 }
@@ -452,7 +458,7 @@ impl<M: Memory> Array<M> {
 impl<B> Job<B> {
     fn new(unit: u32, rows: Range<u32>, work: Work) -> Job<B> {
         let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
-        let postponed = Vec::new();
-        Job { unit, rows, work, step, data, parity, waits, fault, postponed }
+        let (keeps_log, postponed) = (false, Vec::new());
+        Job { unit, rows, work, step, data, parity, waits, fault, keeps_log, postponed }
     }
 }
