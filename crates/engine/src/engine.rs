@@ -36,7 +36,7 @@ use crate::destage::Destage;
 use crate::device::{DeviceCmd, DeviceError, Done, OpId, ReadChunks};
 use crate::durability::{Durability, Then};
 use crate::flights::Flights;
-use crate::healing::{Healing, Tried};
+use crate::healing::Healing;
 use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
@@ -58,7 +58,7 @@ use opening::Opening;
 pub use runs::Run;
 use scrub::Scrub;
 use trim::Unmapping;
-use versions::Judged;
+use versions::{Judged, Tried};
 
 /// What the device was asked for.
 #[derive(Debug)]

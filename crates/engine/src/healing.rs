@@ -9,9 +9,7 @@ use rustc_hash::FxHashMap;
 use thermocline_format::{Geometry, Location};
 use thermocline_types::{UnitId, Version};
 
-use crate::device::{DeviceCmd, DeviceError, Done, ReadChunks, Versions};
-use crate::engine::Op;
-use crate::payload::Payload;
+use crate::device::{DeviceCmd, ReadChunks};
 
 /// A read of a place of a unit.
 #[derive(Clone, Copy, Debug)]
@@ -42,59 +40,6 @@ impl Read {
             Read::Page { at } => *at,
             Read::Chunks(request) => request.at,
         }
-    }
-}
-
-/// A read of which some blocks fail their check, while other versions of them are asked for.
-#[derive(Debug)]
-pub(crate) struct Tried<P> {
-    /// What was asked for, and the answer as far as it is known.
-    pub(crate) asked: Op<P>,
-    pub(crate) done: Result<Done<P>, DeviceError>,
-    pub(crate) read: Read,
-    /// Blocks of it that are to be tried again, the next one last.
-    pub(crate) wrong: Vec<u32>,
-    /// Those that no version has right.
-    pub(crate) lost: Vec<u32>,
-    /// The version that is tried next, of the next block.
-    pub(crate) next: u8,
-}
-
-impl<P: Payload> Tried<P> {
-    /// The command that reads the next wrong block in the next version, or, of chunks, all versions at once. A device
-    /// without redundancy is asked for the same once more: an error may have passed. `None` if nothing is left to try.
-    pub(crate) fn command(&mut self, members: u8, geometry: &Geometry) -> Option<DeviceCmd<P>> {
-        loop {
-            let index = *self.wrong.last()?;
-            let at_once = matches!(self.read, Read::Chunks(_));
-            if self.next == members.max(1) || self.next > 0 && at_once {
-                self.lost.extend(self.wrong.pop());
-                self.next = 0;
-                continue;
-            }
-            self.next += 1;
-            let version = self.version(members);
-            let at = self.read.place(index, geometry);
-            return Some(match &self.read {
-                Read::Blocks { .. } => {
-                    let into = match &self.done {
-                        Ok(Done::Data(data)) => Some(data.slice(index, 1)),
-                        _ => None,
-                    };
-                    DeviceCmd::Read { at, blocks: 1, into, version }
-                }
-                Read::Page { .. } => DeviceCmd::ReadPage { at, version },
-                Read::Chunks(request) => DeviceCmd::ReadChunks(ReadChunks {
-                    versions: Versions::All(members),
-                    ..*request
-                }),
-            });
-        }
-    }
-
-    /// The version that was asked for last.
-    pub(crate) fn version(&self, members: u8) -> Version {
-        if members == 0 { Version::AS_READ } else { Version::without(usize::from(self.next) - 1) }
     }
 }
 

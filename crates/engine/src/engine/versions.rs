@@ -1,17 +1,70 @@
 //! Answers of devices with redundancy: where a check fails, other versions are asked for, and what is right is written
 //! over what is wrong.
 
-use thermocline_format::{Location, MapPage, PageId};
+use thermocline_format::{Geometry, Location, MapPage, PageId};
 use thermocline_types::{UnitId, Version};
 
 use crate::bugs::bug;
-use crate::device::{DeviceError, Done, PageBytes};
+use crate::device::{DeviceCmd, DeviceError, Done, PageBytes, ReadChunks, Versions};
 use crate::engine::{Engine, Op, Phase};
-use crate::healing::{Heal, Read, Tried};
+use crate::healing::{Heal, Read};
 use crate::map::Value;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
+
+/// A read of which some blocks fail their check, while other versions of them are asked for.
+#[derive(Debug)]
+pub(crate) struct Tried<P> {
+    /// What was asked for, and the answer as far as it is known.
+    asked: Op<P>,
+    done: Result<Done<P>, DeviceError>,
+    read: Read,
+    /// Blocks of it that are to be tried again, the next one last.
+    wrong: Vec<u32>,
+    /// Those that no version has right.
+    lost: Vec<u32>,
+    /// The version that is tried next, of the next block.
+    next: u8,
+}
+
+impl<P: Payload> Tried<P> {
+    /// The command that reads the next wrong block in the next version, or, of chunks, all versions at once. A device
+    /// without redundancy is asked for the same once more: an error may have passed. `None` if nothing is left to try.
+    fn command(&mut self, members: u8, geometry: &Geometry) -> Option<DeviceCmd<P>> {
+        loop {
+            let index = *self.wrong.last()?;
+            let at_once = matches!(self.read, Read::Chunks(_));
+            if self.next == members.max(1) || self.next > 0 && at_once {
+                self.lost.extend(self.wrong.pop());
+                self.next = 0;
+                continue;
+            }
+            self.next += 1;
+            let version = self.version(members);
+            let at = self.read.place(index, geometry);
+            return Some(match &self.read {
+                Read::Blocks { .. } => {
+                    let into = match &self.done {
+                        Ok(Done::Data(data)) => Some(data.slice(index, 1)),
+                        _ => None,
+                    };
+                    DeviceCmd::Read { at, blocks: 1, into, version }
+                }
+                Read::Page { .. } => DeviceCmd::ReadPage { at, version },
+                Read::Chunks(request) => DeviceCmd::ReadChunks(ReadChunks {
+                    versions: Versions::All(members),
+                    ..*request
+                }),
+            });
+        }
+    }
+
+    /// The version that was asked for last.
+    fn version(&self, members: u8) -> Version {
+        if members == 0 { Version::AS_READ } else { Version::without(usize::from(self.next) - 1) }
+    }
+}
 
 /// What an answer of a device comes to.
 pub(crate) struct Judged<P> {
