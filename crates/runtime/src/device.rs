@@ -204,7 +204,7 @@ impl<S: Storage> Device<S> {
     fn note(&mut self, trouble: Trouble) {
         /// Chosen, not measured.
         const MOST: usize = 64;
-        if self.troubles.len() < MOST {
+        if self.troubles.len() < MOST && !trouble.is_expected() {
             self.troubles.push(trouble);
         }
     }

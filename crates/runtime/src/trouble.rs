@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use thermocline_types::{Bytes, UnitId};
+use thermocline_engine::DeviceError;
+use thermocline_types::{Bytes, UnitId, Version};
 
 use crate::Buffer;
 use crate::storage::{Command, Fault, Layout};
@@ -21,8 +22,8 @@ pub struct Trouble {
 pub enum Asked {
     /// To write so many bytes from a byte of the device on, which is in a unit.
     Write(Range),
-    /// To read them.
-    Read(Range),
+    /// To read this version of them.
+    Read(Range, Version),
     /// To make durable what was written.
     Flush,
     /// To make a unit empty.
@@ -48,6 +49,17 @@ pub struct Range {
     pub length: Bytes,
 }
 
+impl Trouble {
+    /// Whether that is as expected: a version of a device that misses a member already cannot be had without another.
+    pub(crate) fn is_expected(&self) -> bool {
+        let version = match self.asked {
+            Asked::Read(_, version) => version,
+            _ => Version::AS_READ,
+        };
+        version != Version::AS_READ && self.fault.error == DeviceError::Gone
+    }
+}
+
 impl Asked {
     pub(crate) fn of(command: &Command, layout: &Layout) -> Asked {
         let range = |at: Bytes, length: usize| Range {
@@ -59,7 +71,7 @@ impl Asked {
             Command::Write { at, parts, .. } => {
                 Asked::Write(range(*at, parts.iter().map(Buffer::len).sum()))
             }
-            Command::Read { at, into, .. } => Asked::Read(range(*at, into.len())),
+            Command::Read { at, into, version } => Asked::Read(range(*at, into.len()), *version),
             Command::Flush(_) => Asked::Flush,
             Command::Reset(unit) => Asked::Reset(*unit),
             Command::Zero(unit) => Asked::Zero(*unit),
@@ -79,7 +91,8 @@ impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Asked::Write(range) => write!(f, "writing {range}"),
-            Asked::Read(range) => write!(f, "reading {range}"),
+            Asked::Read(range, Version::AS_READ) => write!(f, "reading {range}"),
+            Asked::Read(range, version) => write!(f, "reading {range} {version}"),
             Asked::Flush => f.write_str("a flush"),
             Asked::Reset(unit) => write!(f, "resetting unit {}", unit.0),
             Asked::Zero(unit) => write!(f, "zeroing unit {}", unit.0),
@@ -110,8 +123,18 @@ mod tests {
             trouble.to_string(),
             "writing 8192 bytes at byte 3145728 (unit 3) failed: No space left on device (os error 28)"
         );
-        let gone = thermocline_engine::DeviceError::Gone.into();
+        let gone = DeviceError::Gone.into();
         let trouble = Trouble { asked: Asked::Flush, fault: gone };
         assert_eq!(trouble.to_string(), "a flush failed: the device is gone");
+        assert!(!trouble.is_expected());
+        let asked = Asked::Read(range, Version::without(1));
+        assert!(Trouble { asked, fault: gone }.is_expected());
+        let trouble = Trouble { asked, fault: Errno::IO.into() };
+        assert!(!trouble.is_expected());
+        assert!(
+            trouble.to_string().starts_with(
+                "reading 8192 bytes at byte 3145728 (unit 3) without member 1 failed: "
+            )
+        );
     }
 }

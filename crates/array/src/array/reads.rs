@@ -117,10 +117,11 @@ impl<M: Memory> Array<M> {
         }
         match how {
             How::Without(left_out) if left_out != member => {
-                self.segment_over(key, Err(DeviceError::Io.into()));
+                self.segment_over(key, Err(DeviceError::Gone.into()));
             }
-            How::Without(_) => self.compute_segment(key, DeviceError::Io.into()),
-            How::AsRead | How::Direct => self.compute_segment(key, DeviceError::Gone.into()),
+            How::Without(_) | How::AsRead | How::Direct => {
+                self.compute_segment(key, DeviceError::Gone.into());
+            }
         }
     }
 
@@ -155,7 +156,7 @@ impl<M: Memory> Array<M> {
                 self.note_gone(member, fault);
                 self.segment_over(key, Err(fault));
             }
-            How::Without(_) => self.segment_over(key, Err(DeviceError::Io.into())),
+            How::Without(_) => self.segment_over(key, Err(fault)),
         }
     }
 
@@ -166,10 +167,6 @@ impl<M: Memory> Array<M> {
         if result.is_ok() && bad {
             reading.degraded = reading.degraded.or(Some(Version::without(member)));
         }
-        let result = match reading.how {
-            How::Without(_) => result.map_err(|_| DeviceError::Io.into()),
-            How::AsRead | How::Direct => result,
-        };
         self.segment_over(key, result);
     }
 

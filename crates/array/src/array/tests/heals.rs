@@ -283,7 +283,7 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
 fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
     let (bench, mut raid, _) = used(8);
     let (member, _) = place(0);
-    let io = Err(DeviceError::Io.into());
+    let (io, gone) = (Err(DeviceError::Io.into()), Err(DeviceError::Gone.into()));
     bench.state().bad.insert(place(1));
     assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), io);
     let heal =
@@ -292,7 +292,7 @@ fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
     assert!(raid.is_whole());
     // The other member of the row is gone: no version without this one, and it can be distrusted no more.
     bench.state().death = Some(Death { side: place(1).0, after: 0, error: DeviceError::Gone });
-    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), io);
+    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), gone);
     assert!(raid.is_whole(), "it was asked without blame");
     assert_eq!(read_first(&mut raid).result, Ok(()));
     assert!(read_version(&mut raid, 0, 2, Version::AS_READ).is_ok(), "computed");

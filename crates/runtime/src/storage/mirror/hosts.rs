@@ -88,8 +88,7 @@ impl Mirror {
             _ => holders.min_by_key(|&side| last(side)),
         };
         let Some(side) = side else {
-            let error = if left_out.is_some() { DeviceError::Io } else { DeviceError::Gone };
-            return self.answers.give_now(token, Err(error.into()));
+            return self.answers.give_now(token, Err(DeviceError::Gone.into()));
         };
         let asked = Asked::Read(at, into, version);
         let key = self.hosts.insert(Host { token, asked, waits: 1, results: [None; SIDES] });
@@ -148,7 +147,7 @@ impl Mirror {
         };
         if version != Version::AS_READ {
             let Host { token, .. } = self.hosts.remove(key);
-            return self.answers.give_now(token, Err(DeviceError::Io.into()));
+            return self.answers.give_now(token, Err(fault));
         }
         if fault.error == DeviceError::Gone {
             self.fail(side, fault);
