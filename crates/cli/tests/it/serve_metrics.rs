@@ -331,6 +331,16 @@ fn names(text: &str) -> Vec<String> {
     rest.map(name).collect()
 }
 
+/// Metrics, and a status of the same moment: garbage collection and destaging have ended.
+fn quiet(served: &Served) -> (String, Value) {
+    loop {
+        let (before, text, after) = (served.status(), metrics(served), served.status());
+        if before["engine"]["media"] == after["engine"]["media"] {
+            return (text, after);
+        }
+    }
+}
+
 #[test]
 fn what_each_class_of_devices_takes_is_told_by_class() {
     let folder = scratch();
@@ -341,7 +351,7 @@ fn what_each_class_of_devices_takes_is_told_by_class() {
     for count in 0..60 {
         main.call(Command::Write, flag::FUA, (count % 8) << 20, 0, &[7; 1 << 20]).expect("written");
     }
-    let (text, status) = (metrics(&served), served.status());
+    let (text, status) = quiet(&served);
     for class in ["fast", "capacity"] {
         let media = status["engine"]["media"].as_array().expect("a list");
         let media = media.iter().find(|one| one["class"] == class).expect("both are there");
