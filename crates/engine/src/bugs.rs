@@ -134,7 +134,6 @@ mod with_bugs {
         OtherVersionsNotAsked: "what fails its check on a device with redundancy is not asked of its other members",
         OtherVersionUnverified: "what other members give is taken without a check, and written over what they are asked for",
         NothingHealed: "what another member has right is not written over what is wrong",
-        RolledBackBelieved: "a member that lacks flushed chunks is believed",
         LeftUnequal: "what was not flushed and counts after a crash is left to the members that have it",
         FirstVersionTaken: "an opening looks for chunks in one version alone",
         OneVersionScrubbed: "a scrub compares one version of each block",

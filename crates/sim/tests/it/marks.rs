@@ -10,6 +10,7 @@ use thermocline_sim::disk::{Disk, Image, Latency};
 use thermocline_sim::enumerate::{Budget, enumerate};
 use thermocline_sim::faults::{CommandKind, Fault, Rule};
 use thermocline_sim::fuzz::Forge;
+use thermocline_sim::healed::scrub_heals;
 use thermocline_sim::lost_header::lost_header;
 use thermocline_sim::machine::{Machine, Opened, Trouble};
 use thermocline_sim::settings::{Scale, Settings};
@@ -34,9 +35,9 @@ fn every_mark_is_reached() {
         }
     }
     // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain`, `LifeLost` and `LosingWaits`, `MapOnLost`,
-    // `PlacedReplayed` and `PlacedOfAnother`.
-    use Situation::{Changing, Crowded, LongHoles, Paged, Sparse};
-    let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87)];
+    // `PlacedReplayed` and `PlacedOfAnother`, `MemberRolledBack`.
+    use Situation::{Changing, Crowded, LongHoles, Members, Paged, Sparse};
+    let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87), (Members, 14)];
     for (situation, seed) in rare.into_iter().chain([(Changing, 4), (Changing, 122)]) {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
@@ -79,6 +80,7 @@ fn every_mark_is_reached() {
     for seed in [1, 3, 5, 7] {
         assert_eq!(Forge::new(seed).try_newer_volumes(), Ok(()), "seed {seed}");
     }
+    members();
     failing_commands();
     damage();
     refusals();
@@ -104,6 +106,16 @@ fn crash_states(marks: &mut Marks) {
     // Rare: `HeaderCutOff`.
     let budget = Budget { states: 3000, failures: 1, per_point: None, only: None };
     marks.merge(&enumerate(40, &budget).marks);
+}
+
+/// Rare: `ScrubHeaderInOneVersion`, `ScrubAgrees`, and by the last `UnreadableHealed` and
+/// `ScrubVersionMissing`.
+fn members() {
+    let settings = |seed| Settings { wrong: None, ..Situation::Members.settings(seed) };
+    assert_eq!(scrub_heals(2, settings(2)), Ok(()));
+    let fault = Fault::Fail(DeviceError::Io);
+    let rules = vec![Rule { one_in: 30, ..Rule::from_then_on(100, CommandKind::Read, fault) }];
+    World::new(5, settings(5), rules).run(0);
 }
 
 fn failing_commands() {

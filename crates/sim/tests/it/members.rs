@@ -70,7 +70,6 @@ mod bugs {
             Bug::OtherVersionsNotAsked,
             Bug::OtherVersionUnverified,
             Bug::NothingHealed,
-            Bug::RolledBackBelieved,
             Bug::LeftUnequal,
             Bug::FirstVersionTaken,
             Bug::OneVersionScrubbed,

@@ -81,9 +81,7 @@ impl<P: Payload> Engine<P> {
         let headers: Vec<Heal> = rolled_back.map(|all| all[0].1).collect();
         for Heal { at, version, .. } in headers {
             mark!(MemberRolledBack);
-            if !bug!(self.config, RolledBackBelieved) {
-                self.ask(0, DeviceCmd::Distrust { unit: at.unit, version });
-            }
+            self.ask(0, DeviceCmd::Distrust { unit: at.unit, version });
         }
     }
 
