@@ -631,7 +631,8 @@ pub enum ConfigError {
     },
     /// More zones would be written at once than the device lets.
     #[error(
-        "the placement writes up to {needed} zones at once, and the device lets {active} be active"
+        "the placement writes up to {needed} zones at once, and the device lets {active} be active: choose one with \
+         fewer classes"
     )]
     ActiveZones {
         /// Zones that the placement needs.
