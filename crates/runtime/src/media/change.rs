@@ -71,7 +71,7 @@ impl Settings {
         }
     }
 
-    /// The number in the pool of each device that the settings name, as they name them; `None` if it is none of it.
+    /// The number in the pool of each device that the settings name, in order; `None` for a device outside the pool.
     ///
     /// # Errors
     /// [`MediaError`], when there is no pool.
@@ -81,7 +81,7 @@ impl Settings {
         Ok((found.geometry, numbers))
     }
 
-    /// The number in the pool of the device that the settings name as `path`; `None` if it is none of it.
+    /// The number in the pool of the device that the settings name as `path`; `None` for a device outside the pool.
     ///
     /// # Errors
     /// [`MediaError`], when there is no pool.

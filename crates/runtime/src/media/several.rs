@@ -361,7 +361,7 @@ fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
 pub(super) struct PoolFound {
     pub(super) geometry: Geometry,
     pub(super) pool: PoolId,
-    /// Each device or pair, by its number in the pool; `None` for those that have left it.
+    /// Each device or pair, by its number in the pool; `None` for a device that has left the pool.
     pub(super) groups: Vec<Option<Vec<Settings>>>,
     /// Where the home is, if another device says that it had a newer record.
     pub(super) older_home: Option<PathBuf>,

@@ -30,7 +30,7 @@ use slots::Slots;
 /// Bytes that a share of 1 brings in a turn: a long request. Chosen, not measured.
 const QUANTUM: u64 = 256 << 10;
 
-/// Bytes that a request counts for beside its own: what it costs whatever its size. Chosen, not measured.
+/// Bytes charged for each request in addition to its length. Chosen, not measured.
 const REQUEST: u64 = 4096;
 
 /// Bytes that each block of a trim counts for: those of its entry in the map. Chosen, not measured.

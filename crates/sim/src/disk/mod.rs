@@ -78,7 +78,7 @@ struct Request {
     op: OpId,
     cmd: IoCmd<Bytes>,
     job: IoJob<Bytes>,
-    /// What it writes, if it writes one: for the atlas.
+    /// The chunk that the command writes, if any: for the atlas.
     chunk: Option<Arc<Chunk<Data>>>,
 }
 

@@ -31,10 +31,10 @@ pub enum PairError {
     /// A label has a number that no pair gets to.
     #[error("the number of a label is none that a pair gets to")]
     NoNumber,
-    /// One is there, and the other may have been written without it.
+    /// One side is missing, and may have been written while the other was away.
     #[error("the other side is missing, and may have been written while this one was away")]
     Alone,
-    /// One is there, and its label says that it lacks something.
+    /// The only side that is there lacks data, as its label says.
     #[error("it lacks what the other side has, which is missing")]
     Lacks,
     /// Nothing was ever copied to the one that is to be believed.
