@@ -153,7 +153,8 @@ fn check(repo: &Repo) -> Result<()> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     cargo(repo, "clippy", &clippy)?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
-    cargo_with(repo, "documentation", &doc, &[("RUSTDOCFLAGS", "-D warnings")])
+    cargo_with(repo, "documentation", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    fuzz_targets(repo)
 }
 
 fn tidy_rules(repo: &Repo) -> Result<()> {
@@ -181,7 +182,6 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
-    fuzz_targets(repo)?;
     sim::tests(repo)?;
     sim::crash_states(repo)?;
     let others = ["test", "--workspace", "--exclude", "thermocline-sim"];
