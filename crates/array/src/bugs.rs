@@ -43,6 +43,8 @@ pub enum ArrayBug {
     ParityNotHealed,
     /// A row that leaves the log is made to fit what members have of it, though the log has it.
     LogNotHeeded,
+    /// Parity is made of bytes that nobody verified, where a heal is of others in their row.
+    UnverifiedBelieved,
     /// The log of an earlier life of a row stays, although its data was verified.
     OldLogKept,
     /// A wrong piece on a member makes the log of its row count for nothing.

@@ -135,6 +135,8 @@ mod with_bugs {
         OtherVersionUnverified: "what other members give is taken without a check, and written over what they are asked for",
         NothingHealed: "what another member has right is not written over what is wrong",
         LeftUnequal: "what was not flushed and counts after a crash is left to the members that have it",
+        HolesShownLater: "hosts are served before what is missing amid the tail of a group can be told from what a member shows later",
+        ReleasedIsLacking: "a member whose unit was reset after a release counts as one that lacks flushed chunks",
         FirstVersionTaken: "an opening looks for chunks in one version alone",
         OneVersionScrubbed: "a scrub compares one version of each block",
         ParityNotScrubbed: "a scrub leaves alone what members hold beside blocks",

@@ -54,7 +54,7 @@ use crate::write_cache::{Owner, WriteCache};
 use checkpoint::{Checkpoint, Due};
 use gc::Gc;
 pub use occupancy::Occupancy;
-use opening::Opening;
+use opening::{Opening, Untold};
 pub use runs::Run;
 use scrub::Scrub;
 use trim::Unmapping;
@@ -145,8 +145,8 @@ pub struct Engine<P: Payload> {
     due: Due,
     /// The request that waits for the pool to be closed.
     closing: Option<u32>,
-    /// Chunks and entries that were replayed.
-    replayed: (u64, u64),
+    /// An opening that is over and that nobody was told of.
+    untold: Option<Untold>,
     /// Blocks written by the host, the clock of placement and victim policies.
     host_writes: u64,
     rng: Rng,
@@ -226,7 +226,7 @@ impl<P: Payload> Engine<P> {
             opening: None,
             due: Due::default(),
             closing: None,
-            replayed: (0, 0),
+            untold: None,
             host_writes: 0,
             rng: Rng::new(seed),
             now: Time::ZERO,
@@ -257,6 +257,7 @@ impl<P: Payload> Engine<P> {
         }
         let writing = !matches!(request, HostRequest::Read { .. } | HostRequest::Scrub);
         match self.phase {
+            Phase::Open | Phase::Failed if self.untold.is_some() => return Err(Rejected::NotOpen),
             Phase::Open => {}
             Phase::Failed if !writing => {}
             Phase::Failed => return self.refuse(id, HostError::Failed),
@@ -577,6 +578,7 @@ impl<P: Payload> Engine<P> {
         }
         self.pages_failed();
         self.unpin_all();
+        self.tell_open();
     }
 
     /// Memory held, by what it is for. Payloads are counted as if each was 4096 bytes.

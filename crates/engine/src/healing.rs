@@ -70,6 +70,8 @@ pub(crate) struct Healing {
     /// By the number of their command, the version that answered although another was asked for.
     degraded: FxHashMap<usize, Version>,
     found: Vec<Heal>,
+    /// Heals that were asked for and are not over.
+    under_way: u32,
 }
 
 impl Healing {
@@ -88,6 +90,21 @@ impl Healing {
         if !self.found.contains(&heal) {
             self.found.push(heal);
         }
+    }
+
+    /// A heal is asked for.
+    pub(crate) fn begin(&mut self) {
+        self.under_way += 1;
+    }
+
+    /// A heal is over.
+    pub(crate) fn end(&mut self) {
+        self.under_way -= 1;
+    }
+
+    /// Whether a heal that was asked for is not over.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way > 0
     }
 
     /// The places that were kept.

@@ -328,6 +328,7 @@ mod counted {
         UnreadableHealed: "what a member could not read is written again from the others",
         MemberRolledBack: "a member lacks chunks that were flushed, and is filled anew",
         SingleHeaderHealed: "a header that one version alone has is written again in an opening",
+        HolesClosed: "chunks or blocks are missing amid the tail of a pool with redundancy, so that hosts wait for a checkpoint",
         MadeEqual: "a chunk that was not flushed is made the same on all members",
         ScrubVersionCompared: "a scrub compares what the members but one give",
         ScrubVersionMissing: "the members but one cannot give what a scrub asks for",

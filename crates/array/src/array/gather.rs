@@ -42,8 +42,7 @@ impl<M: Memory> Array<M> {
         why: Why,
     ) -> bool {
         let known = self.known_of(unit, member, &strip);
-        let all_known = known.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
-        let needed = all_known < strip.end - strip.start;
+        let needed = !is_all(&known, &strip);
         let others: Vec<usize> = (0..self.members.len()).filter(|&one| one != member).collect();
         let has_all = others.iter().all(|&other| self.holds(other, unit));
         if needed && (self.shape.level.parity() == 0 || !has_all) {
@@ -65,6 +64,11 @@ impl<M: Memory> Array<M> {
             self.gather_over(key);
         }
         true
+    }
+
+    /// Whether rows that are not full say what a member has of a strip, so that no member is read for it.
+    pub(super) fn is_known(&self, unit: u32, member: usize, strip: &Range<u64>) -> bool {
+        is_all(&self.known_of(unit, member, strip), strip)
     }
 
     /// The rows in which bytes of a strip are.
@@ -171,4 +175,9 @@ impl<M: Memory> Array<M> {
         };
         self.gathers.iter().any(|(_, gather)| meets(gather))
     }
+}
+
+/// Whether `known` has each byte of a strip.
+fn is_all(known: &[(u64, Vec<u8>)], strip: &Range<u64>) -> bool {
+    known.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() == strip.end - strip.start
 }

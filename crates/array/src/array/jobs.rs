@@ -24,7 +24,8 @@ enum Work {
     /// Read what is in the row before byte `from` of its unit, so that writing can go on there.
     Load { from: u64 },
     /// Read the row, and write its parity if that is another one than the member has. What the log has of the row is
-    /// right, unless its data was verified as it is read, which a heal says.
+    /// right, unless its data was verified as it is read, which a heal says. Parity stays where it covers bytes before
+    /// the verified ones that the log has not: these were flushed with that parity, and a member may hold them wrong.
     Settle { member: usize, verified: Range<u64>, heal: Option<HealKey> },
     /// Compute bytes of a member's strip and write them there: for a heal, or to fill it.
     Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
@@ -302,6 +303,7 @@ impl<M: Memory> Array<M> {
         }
         // A member holds wrong what the log has: a later heal of the row needs the log again.
         let heeded = !is_older && !bugs::has(ArrayBug::LogNotHeeded);
+        let logged = self.left.get(&(unit, row)).map_or(0, Image::filled);
         let keeps_log = heeded && self.lay_log_over(unit, row, &data) && heal.is_some();
         self.job.as_mut().expect("it is under way").keeps_log = keeps_log;
         if heal.is_some() && !keeps_log {
@@ -310,6 +312,12 @@ impl<M: Memory> Array<M> {
         let mut right = vec![0; M::len(&parity)];
         let piece = self.shape.piece as usize;
         M::read(&data, |data| data.chunks(piece).for_each(|one| exclusive_or(&mut right, one)));
+        if heal.is_some() && !bugs::has(ArrayBug::UnverifiedBelieved) {
+            let unverified = if heeded { logged } else { 0 }..verified.start;
+            M::read(&parity, |parity| {
+                columns(unverified, piece).for_each(|at| right[at] = parity[at]);
+            });
+        }
         if M::read(&parity, |parity| *parity == *right) {
             return self.written_by_job(Ok(()));
         }
@@ -453,6 +461,12 @@ impl<M: Memory> Array<M> {
         }
         self.release();
     }
+}
+
+/// Bytes of a piece at which a row has one of `bytes`.
+fn columns(bytes: Range<u64>, piece: usize) -> impl Iterator<Item = usize> {
+    let end = bytes.end.min(bytes.start.saturating_add(piece as u64));
+    (bytes.start..end).map(move |byte| byte as usize % piece)
 }
 
 impl<B> Job<B> {

@@ -116,7 +116,7 @@ impl<M: Memory> Array<M> {
             return self.hand(member, What::Segment(key), command);
         }
         match how {
-            How::Without(left_out) if left_out != member => {
+            How::Without(left_out) if left_out != member && !self.is_known(unit, member, strip) => {
                 self.segment_over(key, Err(DeviceError::Gone.into()));
             }
             How::Without(_) | How::AsRead | How::Direct => {

@@ -22,6 +22,7 @@ use thermocline_format::{
 use thermocline_types::{Class, Version};
 
 use crate::bugs::bug;
+use crate::config::Config;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use crate::engine::{Engine, Op, Phase};
 use crate::flights::Flights;
@@ -200,7 +201,28 @@ pub(crate) struct Opening<P> {
     asked: usize,
 }
 
+/// An opening that is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Untold {
+    /// Chunks and entries that were replayed.
+    chunks: u64,
+    entries: u64,
+    /// Whether the next opening could find more in the tail: then hosts wait for a checkpoint, behind which nobody looks
+    /// for it.
+    has_holes: bool,
+}
+
 impl<P> Opening<P> {
+    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data may
+    /// show them later.
+    fn has_holes(&self, config: &Config) -> bool {
+        let newest = self.tail.last().map_or(Sequence(0), TailChunk::sequence);
+        let redundant = config.geometry.present().any(|(device, _)| config.members.of(device) > 0);
+        let hidden = redundant && self.whole < newest && !bug!(config, HolesShownLater);
+        mark!(HolesClosed if hidden);
+        hidden
+    }
+
     /// Whether it is durable that a listed life was released.
     fn was_released(&self, listed: &OpenUnit) -> bool {
         let entry = self.released.get(&(listed.next.unit.0, listed.generation));
@@ -622,8 +644,12 @@ impl<P: Payload> Engine<P> {
 
     fn finish_opening(&mut self) -> Result<(), OpenError> {
         let opening = *self.opening.take().expect("the pool is being opened");
-        self.replayed = (opening.tail.len() as u64, opening.entries);
         let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
+        self.untold = Some(Untold {
+            chunks: opening.tail.len() as u64,
+            entries: opening.entries,
+            has_holes: opening.has_holes(&self.config),
+        });
         let mut record = opening.record.expect("a superblock was chosen");
         self.holds_all_of(&record)?;
         record.revision = record.revision.max(opening.named.0);
@@ -653,7 +679,15 @@ impl<P: Payload> Engine<P> {
             self.want_checkpoint();
         }
         self.finish_zones();
-        let (chunks, entries) = self.replayed;
-        self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
+        self.tell_open();
+    }
+
+    /// Tells that requests are accepted, as soon as they are.
+    pub(crate) fn tell_open(&mut self) {
+        let safe = self.superblocks.are_settled() || self.phase == Phase::Failed;
+        let due = |untold: &mut Untold| safe || !untold.has_holes;
+        if let Some(Untold { chunks, entries, .. }) = self.untold.take_if(due) {
+            self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
+        }
     }
 }

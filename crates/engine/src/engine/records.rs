@@ -293,6 +293,7 @@ impl<P: Payload> Engine<P> {
         for value in unsettled {
             self.drop_value(value);
         }
+        self.tell_open();
         self.stats.checkpoints += 1;
         self.actions.push_back(Action::Notice(Notice::Checkpoint { pages }));
         self.resolve();

@@ -85,6 +85,8 @@ enum Step {
     Read,
     /// Blocks from this one on of those that were compared are read without this member.
     Versions(u8, usize),
+    /// What was wrong is written again; then the unit is over.
+    Heal,
 }
 
 /// A scrub in progress.
@@ -201,6 +203,7 @@ impl<P: Payload> Engine<P> {
                 None => self.scrubbed_unit(&mut scrub),
             },
             Step::Versions(member, from) => self.scrub_versions(&mut scrub, member, from),
+            Step::Heal => worked = self.scrub_heals(&mut scrub),
         }
         self.scrubs.push_front(scrub);
         worked

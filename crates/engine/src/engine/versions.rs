@@ -286,6 +286,7 @@ impl<P: Payload> Engine<P> {
         match self.phase {
             Phase::Opening => self.healing.keep(heal),
             Phase::Open | Phase::Closing => {
+                self.healing.begin();
                 let op = self.ops.insert(Op::Heal { at: heal.at, version: heal.version });
                 self.device(op, heal.command());
             }
@@ -300,6 +301,7 @@ impl<P: Payload> Engine<P> {
         version: Version,
         result: Result<(), DeviceError>,
     ) {
+        self.healing.end();
         if result.is_ok() {
             self.stats.healed_places += 1;
             self.actions.push_back(Action::Notice(Notice::Healed { at, version }));

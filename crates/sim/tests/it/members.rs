@@ -11,7 +11,7 @@ const STATES: u64 = 400;
 #[test]
 fn one_wrong_member_costs_nothing_that_was_flushed() {
     let (mut states, mut drawn) = (0, BTreeMap::<String, u64>::new());
-    for seed in 1..=14 {
+    for seed in 1..=16 {
         let settings = Situation::Members.settings(seed);
         let how = settings.wrong.map_or("none".to_owned(), |wrong| format!("{:?}", wrong.how));
         let levels = settings.groups.0.iter().map(|group| format!("{:?}", group.shape.level));
@@ -33,7 +33,7 @@ fn one_wrong_member_costs_nothing_that_was_flushed() {
 
 #[test]
 fn a_scrub_heals_a_wrong_member_before_another_one_is_wrong() {
-    for seed in (1..=5).chain([7, 8, 9, 11, 12]) {
+    for seed in 1..=40 {
         let settings = Situation::Members.settings(seed);
         assert_eq!(scrub_heals(seed, settings.clone()), Ok(()), "seed {seed}: {settings}");
     }

@@ -143,15 +143,8 @@ fn a_member_that_was_rolled_back_is_filled() {
 
 /// Three rows whose parity is on one member are in its log, which gives up one of them; a member has that one wrong.
 fn full_log() -> Result<(), String> {
-    let first = bench(formatted(), 4);
-    let mut written = Written::new(4);
-    let mut raid = open(&first, [true; MEMBERS]).expect("labels are right").expect("it is well");
     let program = [Doing::Append(&[(0, 13), (1, 7), (2, 1)]), Doing::Flush];
-    assert_eq!(written.run(&mut raid, &program), Ok(true));
-    let mut images: Vec<Blocks> =
-        first.state().drives.iter().map(|drive| drive.durable.clone()).collect();
-    first.state().left = 0;
-    drop(raid);
+    let (mut images, mut written) = reopened(&program);
     let member = shape().member_of(0, 2, 0);
     let block = shape().piece_start(0, 2) / BLOCK as u64;
     images[member].insert(block, vec![7; BLOCK].into());
@@ -169,6 +162,46 @@ fn full_log() -> Result<(), String> {
 #[test]
 fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
     full_log().unwrap();
+}
+
+/// The group after a program, on drives that hold what is durable.
+fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
+    let first = bench(formatted(), 4);
+    let mut written = Written::new(4);
+    let mut raid = open(&first, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    assert_eq!(written.run(&mut raid, program), Ok(true));
+    let images = first.state().drives.iter().map(|drive| drive.durable.clone()).collect();
+    first.state().left = 0;
+    (images, written)
+}
+
+/// A row is full, a member has one piece of it wrong, and a heal says that another piece is right.
+fn healed_beside_a_wrong_piece() -> Result<(), String> {
+    let (mut images, mut written) = reopened(&[Doing::Append(&[(0, 6)]), Doing::Flush]);
+    let (member, block) = place(0);
+    images[member].insert(block, vec![7; BLOCK].into());
+    let bench = bench(images, 5);
+    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let heal = Command::Heal { at: at(0, 2), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
+    written.judge(&mut raid, true)
+}
+
+#[test]
+fn a_heal_makes_no_parity_of_bytes_that_nobody_verified() {
+    healed_beside_a_wrong_piece().unwrap();
+}
+
+#[test]
+fn the_log_gives_what_a_missing_member_has_in_a_version_without_another() {
+    let (images, _) = reopened(&[Doing::Append(&[(0, 4)]), Doing::Flush]);
+    let [first, second] = [place(0).0, place(1).0];
+    let mut there = [true; MEMBERS];
+    there[first] = false;
+    let right = images[first][&place(0).1].to_vec();
+    let bench = bench(images, 5);
+    let mut raid = open(&bench, there).expect("labels are right").expect("it is well");
+    assert_eq!(read_version(&mut raid, 0, 0, Version::without(second)), Ok(right));
 }
 
 /// Has something changed, so that the group may write.
@@ -196,6 +229,7 @@ fn deliberate_bugs_of_healing_are_caught() {
         catches(bug, || wrong_members(0..60, false));
     }
     catches(ArrayBug::LogNotHeeded, full_log);
+    catches(ArrayBug::UnverifiedBelieved, healed_beside_a_wrong_piece);
     catches(ArrayBug::DistrustBeforeLabel, || rolled_back(0..24));
     catches(ArrayBug::WritesBeforeChange, || nothing_is_written(0..6));
 }

@@ -1,10 +1,15 @@
 //! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again
 //! when the opening has judged all of it, before its record.
 
-use thermocline_format::{Geometry, MapEntry, MapPage, PageId, Sequence};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+use thermocline_format::{
+    ChunkOrigin, Generation, Geometry, Location, MapEntry, MapPage, OpenUnit, PageId, Sequence,
+};
 use thermocline_types::{UnitId, Version};
 
-use super::known::TailChunk;
 use super::{Opening, Step};
 use crate::bugs::bug;
 use crate::config::Config;
@@ -22,32 +27,46 @@ const ROLLED_BACK: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Single {
     sequence: Sequence,
+    generation: Generation,
     header: Heal,
 }
 
 impl Single {
     pub(super) fn of<P>(found: &FoundChunk<P>, geometry: &Geometry) -> Option<Single> {
         let version = found.only_in?;
-        let (at, sequence) = (found.header.origin.location, found.header.origin.sequence);
+        let ChunkOrigin { location: at, sequence, generation, .. } = found.header.origin;
         let header = geometry.logical_block().to_hold(found.header.header_bytes(geometry));
-        Some(Single { sequence, header: Heal { at, blocks: header, version } })
+        Some(Single { sequence, generation, header: Heal { at, blocks: header, version } })
     }
 }
 
 impl<P> Opening<P> {
     /// Notes the chunks above the durable sequence on devices with redundancy: a crash may have left them on some
-    /// members alone.
+    /// members alone. Those of a unit are one range, which begins where its durable chunks end: whatever else is in the
+    /// range, or behind it, does not count.
     pub(super) fn note_unequal(&mut self, config: &Config) {
         let redundant = |unit: UnitId| config.members.of(config.geometry.device_of(unit)) > 0;
-        let headers = self.tail.iter().filter_map(TailChunk::header);
-        let unequal = headers.filter(|header| {
-            header.origin.sequence > self.durable && redundant(header.origin.location.unit)
-        });
-        let (version, unequal) = (Version::AS_READ, unequal.collect::<Vec<_>>());
-        let whole = unequal.into_iter().map(|header| Heal {
-            at: header.origin.location,
-            blocks: header.blocks,
-            version,
+        let lives =
+            self.lives.iter().map(|life| life.listed).filter(|one| redundant(one.next.unit));
+        let key = |one: OpenUnit| (one.next.unit, one.generation);
+        let mut starts: FxHashMap<_, _> = lives.map(|one| (key(one), one.next.block)).collect();
+        let mut unequal = BTreeMap::<UnitId, Range<u32>>::new();
+        for chunk in &self.tail {
+            let Some((unit, generation, blocks)) = chunk.extent(&self.lives) else { continue };
+            if !redundant(unit) {
+                continue;
+            }
+            let start = starts.entry((unit, generation)).or_default();
+            if chunk.sequence() <= self.durable {
+                *start = blocks.end.max(*start);
+            } else {
+                let range = unequal.entry(unit).or_insert(*start..blocks.end);
+                range.end = blocks.end.max(range.end);
+            }
+        }
+        let whole = unequal.into_iter().map(|(unit, Range { start, end })| {
+            let at = Location { unit, block: start };
+            Heal { at, blocks: end - start, version: Version::AS_READ }
         });
         self.unequal = whole.collect();
     }
@@ -68,12 +87,18 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Has members filled anew that lack chunks that were flushed.
+    /// Has members filled anew that lack chunks that were flushed. Where the unit of a chunk was released, a crash amid
+    /// its reset may have left the chunk on some members alone.
     pub(super) fn distrust_older(&mut self) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
         let geometry = &self.config.geometry;
         let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
-        let flushed = opening.single.iter().filter(|one| one.sequence <= opening.durable);
+        let is_kept = |one: &&Single| {
+            let life = (one.header.at.unit.0, one.generation);
+            let released = opening.released.contains_key(&life);
+            one.sequence <= opening.durable && (!released || bug!(self.config, ReleasedIsLacking))
+        };
+        let flushed = opening.single.iter().filter(is_kept);
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
         lacking.sort_by_key(|(member, _)| *member);
         let rolled_back = lacking.chunk_by(|(one, _), (other, _)| one == other);

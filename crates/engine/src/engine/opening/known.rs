@@ -2,11 +2,15 @@
 //! where they are. Those headers are read once more when it comes to them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use thermocline_format::{ChunkHeader, Entry, Location, Sequence};
+use thermocline_format::{
+    ChunkHeader, ChunkOrigin, Entry, Generation, Location, OpenUnit, Sequence,
+};
+use thermocline_types::UnitId;
 
-use super::Opening;
+use super::{Life, Opening};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, ReadChunks, Versions};
 use crate::engine::Engine;
@@ -25,8 +29,8 @@ const TRIES: u8 = 4;
 pub(super) enum TailChunk {
     /// Its header.
     Kept(Arc<ChunkHeader>),
-    /// Where one is that has nothing but blocks: in which life, and at which logical block.
-    Known { sequence: Sequence, life: u32, block: u32 },
+    /// Where one is that has nothing but blocks: in which life, from which logical block on, and of how many.
+    Known { sequence: Sequence, life: u32, block: u32, blocks: u32 },
     /// One that was replayed, or is gone.
     Over(Sequence),
 }
@@ -45,6 +49,21 @@ impl TailChunk {
         match self {
             TailChunk::Kept(header) => Some(header),
             TailChunk::Known { .. } | TailChunk::Over(_) => None,
+        }
+    }
+
+    /// The unit, its generation, and the logical blocks of the unit; `None` of one that is gone.
+    pub(super) fn extent(&self, lives: &[Life]) -> Option<(UnitId, Generation, Range<u32>)> {
+        match *self {
+            TailChunk::Kept(ref header) => {
+                let ChunkOrigin { location: at, generation, .. } = header.origin;
+                Some((at.unit, generation, at.block..at.block + header.blocks))
+            }
+            TailChunk::Known { life, block, blocks, .. } => {
+                let OpenUnit { next, generation } = lives[life as usize].listed;
+                Some((next.unit, generation, block..block + blocks))
+            }
+            TailChunk::Over(_) => None,
         }
     }
 
@@ -77,7 +96,7 @@ impl Headers {
         let only_blocks = header.entries.iter().all(|entry| matches!(entry, Entry::Data { .. }));
         if only_blocks && entries > self.room {
             let (sequence, block) = (header.origin.sequence, header.origin.location.block);
-            return TailChunk::Known { sequence, life: life as u32, block };
+            return TailChunk::Known { sequence, life: life as u32, block, blocks: header.blocks };
         }
         self.room = self.room.saturating_sub(entries);
         TailChunk::Kept(Arc::clone(header))

@@ -64,10 +64,12 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Reads the next blocks of those that were compared without a member; behind the last member, the unit is over.
+    /// Reads the next blocks of those that were compared without a member; behind the last member, what was wrong is
+    /// written again.
     pub(super) fn scrub_versions(&mut self, scrub: &mut Scrub, member: u8, from: usize) {
         if member == self.members_of(scrub.unit) || bug!(self.config, OneVersionScrubbed) {
-            return self.scrub_agree(scrub);
+            scrub.step = Step::Heal;
+            return;
         }
         if from == 0 {
             scrub.seen.sort_unstable_by_key(|block| block.value.address());
@@ -107,17 +109,22 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// What members hold beside the blocks is made to agree with these, where all were right.
-    fn scrub_agree(&mut self, scrub: &mut Scrub) {
-        let wrong = std::mem::take(&mut scrub.wrong);
-        if scrub.damaged == scrub.damaged_before && !bug!(self.config, ParityNotScrubbed) {
-            let geometry = self.config.geometry;
-            for at in wrong {
-                mark!(ScrubAgrees);
-                self.heal(Heal::block(at, Version::AS_READ, &geometry));
-            }
+    /// Waits until what was wrong is written again. Then what members hold beside the blocks is made to agree with
+    /// these, where one was wrong and all are right now. Returns whether anything was done.
+    pub(super) fn scrub_heals(&mut self, scrub: &mut Scrub) -> bool {
+        if self.healing.is_under_way() {
+            return false;
+        }
+        let wrong = !std::mem::take(&mut scrub.wrong).is_empty();
+        let right = scrub.damaged == scrub.damaged_before;
+        if wrong && right && !bug!(self.config, ParityNotScrubbed) {
+            mark!(ScrubAgrees);
+            let (at, version) = (Location { unit: scrub.unit, block: 0 }, Version::AS_READ);
+            self.heal(Heal { at, blocks: scrub.end, version });
+            return true;
         }
         scrub.disputed.clear();
         self.scrub_over(scrub);
+        true
     }
 }
