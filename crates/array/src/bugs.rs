@@ -25,6 +25,8 @@ pub enum ArrayBug {
     LogOutlivesReset,
     /// A row of the log is believed whatever its checksums.
     LogUnchecked,
+    /// The log of a member that lacks something is believed.
+    StaleLog,
     /// A slot of the log is used again before what frees it is flushed.
     SlotUsedAgain,
     /// What is being copied may be written meanwhile.

@@ -56,7 +56,9 @@ pub fn find_rows(
         let counts = label.open && label.is_current(member);
         let rows = heads[newest].as_ref().filter(|_| counts).map_or(&[][..], |head| &head.rows);
         let mut found = Vec::new();
-        for entry in rows {
+        // The log of a member that lacks something is of an earlier life.
+        let held = |entry: &&RowEntry| holds(member, entry.unit) || bugs::has(ArrayBug::StaleLog);
+        for entry in rows.iter().filter(held) {
             let older = heads[1 - newest].iter().flat_map(|head| &head.rows);
             let older = older.filter(|one| (one.unit, one.row) == (entry.unit, entry.row));
             let all = std::iter::once(entry).chain(older);

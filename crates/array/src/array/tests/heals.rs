@@ -204,6 +204,34 @@ fn the_log_gives_what_a_missing_member_has_in_a_version_without_another() {
     assert_eq!(read_version(&mut raid, 0, 0, Version::without(second)), Ok(right));
 }
 
+/// A member is put back, labels and log, to when its log had a row that is full by now.
+fn put_back_with_its_log() -> Result<(), String> {
+    let (images, mut written) = reopened(&[Doing::Append(&[(0, 4)]), Doing::Flush]);
+    let member = shape().parity_of(0, 0).expect("it has parity");
+    let (early, mut images) = (images[member].clone(), images);
+    for _ in 0..2 {
+        let bench = bench(images, 5);
+        let mut raid =
+            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        assert_eq!(written.run(&mut raid, &[Doing::Append(&[(0, 2)]), Doing::Flush]), Ok(true));
+        images = bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
+        bench.state().left = 0;
+    }
+    images[member] = early;
+    let bench = bench(images, 6);
+    let raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    assert_eq!(raid.array.status().members[member], MemberState::Filling);
+    match raid.array.left.contains_key(&(0, 0)) {
+        true => Err("the log of a member that lacks something is believed".to_owned()),
+        false => Ok(()),
+    }
+}
+
+#[test]
+fn the_log_of_a_member_that_lacks_something_counts_for_nothing() {
+    put_back_with_its_log().unwrap();
+}
+
 /// Has something changed, so that the group may write.
 fn begin(raid: &mut Raid) {
     let none = Command::Heal { at: at(0, 0), bytes: 0, version: Version::AS_READ };
@@ -229,6 +257,7 @@ fn deliberate_bugs_of_healing_are_caught() {
         catches(bug, || wrong_members(0..60, false));
     }
     catches(ArrayBug::LogNotHeeded, full_log);
+    catches(ArrayBug::StaleLog, put_back_with_its_log);
     catches(ArrayBug::UnverifiedBelieved, healed_beside_a_wrong_piece);
     catches(ArrayBug::DistrustBeforeLabel, || rolled_back(0..24));
     catches(ArrayBug::WritesBeforeChange, || nothing_is_written(0..6));
