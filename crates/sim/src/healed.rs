@@ -9,7 +9,7 @@ use thermocline_types::{DeviceId, Rng, UnitId};
 
 use crate::data::{BlockId, SECTORS_PER_BLOCK};
 use crate::disk::{Disk, GroupSpec, Image, Latency};
-use crate::machine::Machine;
+use crate::machine::{Machine, Trouble};
 use crate::settings::Settings;
 use crate::world::World;
 use crate::wrong::{Earlier, How, Wrong};
@@ -70,12 +70,41 @@ pub fn scrub_heals(seed: u64, mut settings: Settings) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs a world of `seed` to its end, makes two members of a group garbage, and opens the pool: where that is refused,
+/// no member may have been changed. Returns whether it was.
+///
+/// # Errors
+/// What went wrong.
+pub fn refused_unchanged(seed: u64, mut settings: Settings) -> Result<bool, String> {
+    settings.wrong = None;
+    let group = settings.groups.0[0];
+    let mut world = World::new(seed, settings, Vec::new());
+    world.run(0);
+    if !world.goes_on() {
+        return Ok(false);
+    }
+    let mut image = world.machine.disk.cache().current().clone();
+    for member in group.members().take(2) {
+        spoil_all(&mut image, &group, member);
+    }
+    let mut machine = opening(&world, &image, seed);
+    let refused = matches!(machine.wait_until_open(), Err(Trouble::Refused(_)));
+    if refused && machine.has_changed_media() {
+        return Err("an opening that is refused changes what members hold".to_owned());
+    }
+    Ok(refused)
+}
+
 fn open(world: &World, image: &Image, seed: u64) -> Result<Machine, String> {
-    let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, seed);
-    let disk = disk.with_groups(&world.settings.groups);
-    let mut machine = Machine::open(world.settings.config.clone(), &world.arena, disk, seed);
+    let mut machine = opening(world, image, seed);
     machine.wait_until_open().map_err(|trouble| format!("no opening: {trouble:?}"))?;
     Ok(machine)
+}
+
+fn opening(world: &World, image: &Image, seed: u64) -> Machine {
+    let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, seed);
+    let disk = disk.with_groups(&world.settings.groups);
+    Machine::open(world.settings.config.clone(), &world.arena, disk, seed)
 }
 
 /// Everything behind the head of a member is garbage.

@@ -77,6 +77,8 @@ pub struct Machine {
     pub pages_lost_before: u64,
     arena: Rc<Arena>,
     next_request: u64,
+    /// The first change of media since the engine began.
+    first_change: u64,
     /// Zones of each class of media that may be active when another one is opened.
     most_active: [u32; MediaClass::ALL.len()],
 }
@@ -129,7 +131,18 @@ impl Machine {
         let most_active = used.most_active;
         let (now, turns) = (Time::ZERO, 0);
         let (arena, pages_lost_before, next_request) = (Rc::clone(arena), 0, 0);
-        Machine { engine, disk, now, turns, pages_lost_before, arena, next_request, most_active }
+        let first_change = disk.cache().next_change();
+        Machine {
+            engine,
+            disk,
+            now,
+            turns,
+            pages_lost_before,
+            arena,
+            next_request,
+            first_change,
+            most_active,
+        }
     }
 
     /// Drops the engine, and opens the pool anew on what is on media.
@@ -139,6 +152,7 @@ impl Machine {
     pub fn restart(&mut self, config: Config, image: &Image, seed: u64) {
         self.open_anew(config, seed);
         self.disk.restart(image);
+        self.first_change = self.disk.cache().next_change();
     }
 
     /// The engine is killed, and another opens the pool. The disk goes on: see [`Disk::outlive_host`].
@@ -148,6 +162,7 @@ impl Machine {
     pub fn kill(&mut self, config: Config, seed: u64) {
         self.open_anew(config, seed);
         self.disk.outlive_host();
+        self.first_change = self.disk.cache().next_change();
     }
 
     fn open_anew(&mut self, config: Config, seed: u64) {
@@ -157,6 +172,12 @@ impl Machine {
         self.most_active = used.most_active;
         self.engine = Engine::open(config, seed).expect("a configuration that works");
         self.turns = 0;
+    }
+
+    /// Whether anything was written, reset or finished since the engine began.
+    #[must_use]
+    pub fn has_changed_media(&self) -> bool {
+        self.disk.cache().next_change() > self.first_change
     }
 
     /// A name for a request that no other has.

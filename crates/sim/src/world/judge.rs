@@ -240,6 +240,11 @@ impl World {
         if !excused {
             self.wrong.push(format!("the pool does not open: {trouble:?}"));
         }
+        // Where the device fails a command, others of the opening may have been carried out.
+        let judged = matches!(trouble, Trouble::Refused(error) if *error != OpenError::Device);
+        if judged && self.machine.has_changed_media() {
+            self.wrong.push(format!("an opening changes media, and is refused: {trouble:?}"));
+        }
         self.give_up();
     }
 

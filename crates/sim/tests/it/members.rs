@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thermocline_sim::healed::scrub_heals;
+use thermocline_sim::healed::{refused_unchanged, scrub_heals};
 use thermocline_sim::situations::Situation;
 
 /// Crash states of one seed.
@@ -37,6 +37,14 @@ fn a_scrub_heals_a_wrong_member_before_another_one_is_wrong() {
         let settings = Situation::Members.settings(seed);
         assert_eq!(scrub_heals(seed, settings.clone()), Ok(()), "seed {seed}: {settings}");
     }
+}
+
+#[test]
+fn an_opening_that_is_refused_leaves_every_member_as_it_is() {
+    let refused = |seed: u64| refused_unchanged(seed, Situation::Members.settings(seed));
+    let refused: Result<Vec<bool>, String> = (1..=24).map(refused).collect();
+    let refused = refused.unwrap().into_iter().filter(|refused| *refused).count();
+    assert!(refused >= 8, "{refused} of 24 openings were refused");
 }
 
 #[cfg(feature = "bugs")]
@@ -94,5 +102,10 @@ mod bugs {
         let bugs = [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed];
         let missed: Vec<ArrayBug> = bugs.into_iter().filter(|bug| found(*bug).is_none()).collect();
         assert!(missed.is_empty(), "not caught: {missed:?}");
+        set(Some(ArrayBug::WritesBeforeChange));
+        let refused = |seed: u64| refused_unchanged(seed, Situation::Members.settings(seed));
+        let caught = (1..=24).any(|seed| refused(seed).is_err());
+        set(None);
+        assert!(caught, "members are written to before the opening has judged");
     }
 }
