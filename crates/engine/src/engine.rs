@@ -57,6 +57,7 @@ pub use occupancy::Occupancy;
 use opening::{Opening, Untold};
 pub use runs::Run;
 use scrub::Scrub;
+pub use scrub::ScrubProgress;
 use trim::Unmapping;
 use versions::{Judged, Tried};
 
@@ -151,6 +152,8 @@ pub struct Engine<P: Payload> {
     host_writes: u64,
     rng: Rng,
     now: Time,
+    /// When a host asked for something last.
+    asked_at: Time,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
     /// Whether there is more to look through than it may before others go.
@@ -230,6 +233,7 @@ impl<P: Payload> Engine<P> {
             host_writes: 0,
             rng: Rng::new(seed),
             now: Time::ZERO,
+            asked_at: Time::ZERO,
             settled: false,
             paused: false,
             rested_at: 0,
@@ -278,6 +282,7 @@ impl<P: Payload> Engine<P> {
             }
             _ => {}
         }
+        self.asked_at = self.now;
         let settled = std::mem::take(&mut self.settled);
         // What only waits in memory gives nobody anything to do.
         self.settled = self.start(id, request) && settled && !self.hosts_may_be_ripe();
@@ -329,7 +334,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::Scrub => {
                 let request = self.accept(id, false, false);
-                self.begin_scrub(request);
+                self.begin_scrub(scrub::Asked::Host(request), UnitId(0));
             }
             HostRequest::Close => {
                 let request = self.accept(id, true, false);
@@ -453,7 +458,8 @@ impl<P: Payload> Engine<P> {
         self.stats.looked_at - self.rested_at > LOOKED_AT
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, or
+    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, a scrub
+    /// in the background has rested, or
     /// at once if it has more to look through than it may before others go.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -463,12 +469,15 @@ impl<P: Payload> Engine<P> {
         let writes = self.cache.due().filter(|_| self.config.write_cache);
         // What is overdue and cannot leave yet waits for more than time.
         let leaves = self.destage.due().filter(|due| *due > self.now);
-        writes.into_iter().chain(leaves).min().filter(|_| self.phase == Phase::Open)
+        let times = writes.into_iter().chain(leaves).chain(self.scrub_wakes(self.now));
+        times.min().filter(|_| self.phase == Phase::Open)
     }
 
     /// Tells the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
+        let scrubs = self.scrub_wakes(self.now);
         self.now = self.now.max(now);
+        self.settled &= scrubs.is_none_or(|due| due > self.now);
         if self.cache.due().is_some_and(|due| due <= self.now) {
             self.cache.hurry_all();
             self.settled = false;

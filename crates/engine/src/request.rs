@@ -251,6 +251,15 @@ pub enum Notice {
         /// The version that was right.
         version: thermocline_types::Version,
     },
+    /// A scrub in the background has ended.
+    Scrubbed {
+        /// Blocks that were compared, those of maps included.
+        blocks: u64,
+        /// Places at which something is wrong: blocks and headers.
+        damaged: u64,
+        /// Places of devices with redundancy that a member held wrong, while the others had what is right.
+        mended: u64,
+    },
     /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
     Lost {
         /// Which.

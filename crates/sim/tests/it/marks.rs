@@ -18,7 +18,7 @@ use thermocline_sim::situations::Situation;
 use thermocline_sim::torn_twice::torn_twice;
 use thermocline_sim::world::World;
 
-use crate::{devices, full_pool, unloaded};
+use crate::{devices, full_pool, scrub, unloaded};
 
 /// One step in so many is a power cut or a kill, in worlds that have them.
 const CRASH_ONE_IN: u64 = 40;
@@ -92,6 +92,8 @@ fn every_mark_is_reached() {
     full_pool::a_write_waits_for_what_a_deletion_gives_back();
     unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();
     unloaded::a_volume_is_deleted_while_a_damaged_page_of_it_is_being_read();
+    scrub::a_scrub_in_the_background_calls_nothing_damaged_and_holds_up_neither_writes_nor_the_end(
+    );
     marks.merge(&take_marks());
     let missed: Vec<Mark> = marks.missed().collect();
     assert!(missed.is_empty(), "not reached: {missed:?}");
