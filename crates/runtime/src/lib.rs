@@ -26,8 +26,9 @@ pub use media::{
 };
 pub use pool::{
     Endurance, Event, Fullness, FullnessLevel, FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies,
-    Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError, Traffic, View, Volume,
-    VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError, ScrubEnd, ScrubFindings,
+    ScrubRecord, ScrubSchedule, ScrubUnderWay, Traffic, View, Volume, VolumeLimitError,
+    VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

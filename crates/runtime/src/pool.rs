@@ -12,6 +12,7 @@ mod lost;
 mod overdue;
 mod question;
 mod reopen;
+mod scrubbing;
 mod traffic;
 mod turns;
 mod volume;
@@ -32,6 +33,7 @@ pub use endurance::{Endurance, Wear, WearStatus};
 pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
+pub use scrubbing::{ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay};
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
@@ -45,6 +47,7 @@ use lost::Lost;
 use overdue::Overdue;
 use question::Question;
 use reopen::Reopening;
+use scrubbing::{Scrubbing, unix_seconds};
 use turns::{Cost, Turn, Turns};
 
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
@@ -72,6 +75,8 @@ pub enum Event {
     Lost(String),
     /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
     Overdue(Option<String>),
+    /// A scrub on the schedule has begun, has gone on for a while, or has ended: the record is to be stored.
+    Scrub(ScrubRecord),
 }
 
 /// Takes events, on the thread of the pool.
@@ -88,6 +93,8 @@ pub struct View<'a> {
     pub wear: &'a [WearStatus],
     /// How full the pool is.
     pub fullness: Fullness,
+    /// When the pool scrubs itself, and what that has found; `None`: never.
+    pub scrubs: Option<&'a ScrubSchedule>,
 }
 
 /// What a pool does on its own while it runs.
@@ -99,6 +106,8 @@ pub struct PoolUpkeep {
     pub endurance: Vec<(MediaClass, Endurance)>,
     /// When the pool reports that it is nearly full.
     pub marks: FullnessMarks,
+    /// When the pool scrubs itself; `None`: never.
+    pub scrubs: Option<ScrubSchedule>,
 }
 
 enum Job {
@@ -206,6 +215,7 @@ impl Pool {
             governor: Governor::new(&upkeep.endurance, Instant::now()),
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
             lost: Lost::default(),
+            scrubbing: Scrubbing::new(upkeep.scrubs),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -470,6 +480,7 @@ struct Service {
     governor: Governor,
     gauge: Gauge,
     lost: Lost,
+    scrubbing: Scrubbing,
 }
 
 impl Service {
@@ -482,6 +493,9 @@ impl Service {
             self.govern();
             self.gauge();
             self.look_at_devices();
+            if self.last.is_none() && self.reopening.is_none() {
+                self.scrub_on_schedule();
+            }
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -523,6 +537,11 @@ impl Service {
             (self.listener)(Event::Trouble(trouble));
         }
         for &notice in self.driver.notices() {
+            if let Notice::Scrubbed { blocks, damaged, mended } = notice {
+                let found = ScrubFindings { blocks, damaged, mended };
+                let record = self.scrubbing.ended(unix_seconds(), found);
+                record.into_iter().for_each(|record| (self.listener)(Event::Scrub(record)));
+            }
             (self.listener)(Event::Notice(notice));
         }
         self.driver.clear_notices();
@@ -599,6 +618,7 @@ impl Service {
                 Job::Request { what: HostRequest::Close, .. } => {
                     self.waiting.lift_limits();
                     self.last = Some(job);
+                    self.scrub_is_interrupted();
                 }
                 Job::Request { what, of, .. } => {
                     self.driver.prefetch(what);
@@ -636,7 +656,8 @@ impl Service {
                     let drive = self.driver.device().storage().drive_counters();
                     let wear = &self.governor.status();
                     let fullness = self.gauge.seen();
-                    look(&View { engine: self.driver.engine(), drive, wear, fullness });
+                    let scrubs = self.scrubbing.schedule();
+                    look(&View { engine: self.driver.engine(), drive, wear, fullness, scrubs });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),

@@ -9,6 +9,7 @@ pub(super) mod fullness;
 pub(super) mod http;
 mod metrics;
 mod record;
+pub(super) mod scrubs;
 mod signals;
 pub(super) mod sockets;
 pub mod state;
@@ -19,6 +20,7 @@ pub(super) mod wear;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -27,11 +29,12 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
-use thermocline_format::Location;
+use thermocline_format::{Location, PoolId};
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
-    Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
+    Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings, Settings, Trouble,
+    VolumeLimits,
 };
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
@@ -44,6 +47,7 @@ use fronts::Fronts;
 use fullness::{FullnessReport, ROOM};
 use http::Site;
 use record::Tap;
+use scrubs::Recorder;
 use sockets::{Addresses, Sockets};
 use state::{Failure, Late, State};
 use stop::{Kept, Stop, Worker};
@@ -155,8 +159,11 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
-    let listener = listener((&failure, &late), devices.clone(), &args.settings);
-    let pool = Pool::start_with(opened.driver, listener, &upkeep(&serve, &settings));
+    let (scrubs, recorder) = scrubs(args, &settings, opened.driver.engine().pool_id())?;
+    let (records, recorder) = recorder.map(Recorder::into_parts).unzip();
+    let listener = listener((&failure, &late), devices.clone(), &args.settings, records);
+    let upkeep = PoolUpkeep { scrubs, ..upkeep(&serve, &settings) };
+    let pool = Pool::start_with(opened.driver, listener, &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -190,6 +197,10 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     drop((sockets, status));
     let closed = close(pool, closer, &mut stop);
     tap.stop(patience);
+    if let Some(recorder) = recorder.filter(|_| closed.is_ok()) {
+        // The pool is gone, and with it who sends records. A thread that panicked has said so.
+        drop(recorder.join());
+    }
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
@@ -200,7 +211,18 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 fn upkeep(serve: &ServeSettings, settings: &Settings) -> PoolUpkeep {
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let flush_after = (after > 0).then_some(Duration::from_secs(after));
-    PoolUpkeep { flush_after, endurance: settings.endurance(), marks: settings.fullness_marks() }
+    let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
+    PoolUpkeep { flush_after, endurance, marks, scrubs: None }
+}
+
+/// When the pool scrubs itself, which writes what is right over what is wrong, and who stores the record of that.
+fn scrubs(
+    args: &ServeArgs,
+    settings: &Settings,
+    pool: PoolId,
+) -> anyhow::Result<(Option<ScrubSchedule>, Option<Recorder>)> {
+    let started = if args.read_only { None } else { Recorder::start(settings, pool)? };
+    Ok(started.unzip())
 }
 
 /// Waits until all clients have their answers and the files are unmounted, within bounds.
@@ -325,6 +347,7 @@ fn listener(
     (failure, late): (&Failure, &Late),
     devices: Devices,
     settings: &Path,
+    records: Option<Sender<ScrubRecord>>,
 ) -> thermocline_runtime::Listener {
     let (failure, late) = (Failure::clone(failure), Late::clone(late));
     let (settings, mut damaged) = (settings.to_owned(), 0_u64);
@@ -370,6 +393,16 @@ fn listener(
                 None => say(format_args!("devices end their commands in time again")),
             }
             *late.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        }
+        Event::Scrub(record) => {
+            let findings = record.last.filter(|last| {
+                record.current.is_none() && last.found.damaged + last.found.mended > 0
+            });
+            if let Some(last) = findings {
+                say(format_args!("a scrub has {}", scrubs::ended(&last)));
+            }
+            // Whoever stores it lives as long as the pool.
+            records.iter().for_each(|records| _ = records.send(record));
         }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}

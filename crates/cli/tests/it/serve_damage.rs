@@ -11,7 +11,7 @@ use super::serve::{Served, command, format, run};
 use crate::scratch;
 
 /// A block that nothing packs.
-fn block(number: u64) -> Vec<u8> {
+pub fn block(number: u64) -> Vec<u8> {
     let mut state = number + 1;
     let word = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -22,7 +22,12 @@ fn block(number: u64) -> Vec<u8> {
 
 /// Spoils the blocks in the image of the pool. Returns how many were found there.
 fn spoil(folder: &Path, blocks: &[u64]) -> usize {
-    let path = folder.join("pool.img");
+    spoil_in(folder, "pool.img", blocks)
+}
+
+/// The same in the image of one of several devices.
+pub fn spoil_in(folder: &Path, image: &str, blocks: &[u64]) -> usize {
+    let path = folder.join(image);
     let image = fs::read(&path).expect("it is there");
     let file = File::options().write(true).open(&path).expect("writable");
     let wanted: Vec<Vec<u8>> = blocks.iter().map(|number| block(*number)).collect();

@@ -78,6 +78,7 @@ impl Pool {
 impl Service {
     /// Closes the pool in order.
     pub(super) fn close(&mut self) -> Result<(), HostError> {
+        self.scrub_is_interrupted();
         let closed = self.driver.carry_out(HostRequest::Close);
         self.tell();
         closed?;

@@ -14,6 +14,7 @@ use super::devices::{Devices, DrainStatus, GroupsTold};
 use super::drive::DriveStatus;
 use super::fullness::FullnessReport;
 use super::record::Tap;
+use super::scrubs::ScrubReport;
 use super::sockets::Reach;
 use super::wear::WearReport;
 
@@ -62,6 +63,9 @@ pub struct Status {
     pub engine: EngineStatus,
     /// How full the pool is.
     pub fullness: FullnessReport,
+    /// Scrubs of a pool that has a schedule for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubReport>,
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
@@ -304,14 +308,16 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry) =
-            pool.look(|view| {
+        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
+            .look(|view| {
                 let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
                 let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
                 let wear = view.wear.iter().map(WearReport::new).collect();
                 let fullness = FullnessReport::new(&view.fullness);
                 let status = engine_status(engine);
                 let geometry = *engine.geometry();
+                let scrub =
+                    view.scrubs.map(|schedule| ScrubReport::new(schedule, geometry.units()));
                 (
                     id,
                     volumes,
@@ -322,6 +328,7 @@ impl State {
                     wear,
                     draining,
                     geometry,
+                    scrub,
                 )
             })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
@@ -343,6 +350,7 @@ impl State {
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             fullness,
+            scrub,
             memory: memory_status(memory, traffic.held_bytes),
             wear,
             groups: self.devices.status(&geometry),
