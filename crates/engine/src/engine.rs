@@ -25,7 +25,9 @@ mod volumes;
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence};
+use thermocline_format::{
+    Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence, VolumeId,
+};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId, Version};
@@ -41,7 +43,7 @@ use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
 use crate::payload::Payload;
-use crate::request::{Action, HostError, HostRequest, Rejected, RequestId};
+use crate::request::{Action, Extent, HostError, HostRequest, Notice, Rejected, RequestId};
 use crate::requests::{Progress, Requests};
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
@@ -65,7 +67,7 @@ use versions::{Judged, Tried};
 #[derive(Debug)]
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
-    HostRead { request: u32, unit: UnitId, expected: Vec<Value> },
+    HostRead { request: u32, volume: VolumeId, lba: u64, unit: UnitId, expected: Vec<Value> },
     LoadPage { volume: u16, page: u64, at: Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
@@ -391,8 +393,10 @@ impl<P: Payload> Engine<P> {
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
             (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
-            (Op::HostRead { request, unit, expected }, _) => {
-                self.read_done(request, unit, &expected, &lost, status);
+            (Op::HostRead { request, volume, lba, unit, expected }, _) => {
+                let blocks = expected.len() as u64;
+                let extent = Extent { volume, lba, blocks };
+                self.read_done(request, extent, unit, &expected, &lost, status);
             }
             (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
                 self.page_read(volume, page, at, Some(&bytes));
@@ -536,6 +540,11 @@ impl<P: Payload> Engine<P> {
             self.fail();
         }
         true
+    }
+
+    /// Reports that `at` is damaged, and the blocks of a volume that cannot be read for it.
+    pub(crate) fn report_damage(&mut self, at: Location, holds: Option<Extent>) {
+        self.actions.push_back(Action::Notice(Notice::Damaged { at, holds }));
     }
 
     pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {

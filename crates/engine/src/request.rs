@@ -243,6 +243,9 @@ pub enum Notice {
     Damaged {
         /// Where it is.
         at: Location,
+        /// The blocks of a volume that cannot be read for it: one block, or all blocks of a page of a map. `None` for
+        /// headers and pages of the unit table.
+        holds: Option<Extent>,
     },
     /// A member of a device held wrong bytes, which were written again from the others.
     Healed {

@@ -4,6 +4,7 @@
 //! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
 //! * The thread of the pool never waits for the room in its own queue.
 
+mod counts;
 mod endurance;
 mod fullness;
 mod known;
@@ -18,6 +19,7 @@ mod turns;
 mod volume;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
@@ -25,10 +27,13 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
-use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
-use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
+use thermocline_engine::{
+    Engine, Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId,
+};
+use thermocline_format::{BLOCK_BYTES, Location, MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
+pub use counts::Counts;
 pub use endurance::{Endurance, Wear, WearStatus};
 pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
@@ -65,8 +70,10 @@ type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 pub enum Event {
     /// The device failed to do something; what that means for the pool comes as a notice.
     Trouble(Trouble),
-    /// What the engine has to tell.
+    /// What the engine has to tell, but for damage.
     Notice(Notice),
+    /// A block is damaged.
+    Damaged(Damage),
     /// Devices of a class of media wear faster than they may, or slower again.
     Wear(WearStatus),
     /// The pool has crossed a mark of fullness.
@@ -79,6 +86,15 @@ pub enum Event {
     Scrub(ScrubRecord),
 }
 
+/// A damaged block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Its place on a device.
+    pub at: Location,
+    /// The bytes of a volume that cannot be read for it; `None` if it holds no bytes of a volume.
+    pub holds: Option<(VolumeName, Range<u64>)>,
+}
+
 /// Takes events, on the thread of the pool.
 pub type Listener = Box<dyn FnMut(Event) + Send>;
 
@@ -87,7 +103,9 @@ pub type Listener = Box<dyn FnMut(Event) + Send>;
 pub struct View<'a> {
     /// The engine.
     pub engine: &'a Engine<Buffer>,
-    /// Bytes through the drive and onto its media since it was opened; `None` for all but simulated drives.
+    /// Counts of the openings before this one.
+    pub earlier: &'a Counts,
+    /// Bytes through the drives and onto their media; `None` for all but simulated drives.
     pub drive: Option<Counters>,
     /// How devices wear of which the endurance is stated.
     pub wear: &'a [WearStatus],
@@ -215,6 +233,7 @@ impl Pool {
             governor: Governor::new(&upkeep.endurance, Instant::now()),
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
             lost: Lost::default(),
+            earlier: Counts::default(),
             scrubbing: Scrubbing::new(upkeep.scrubs),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
@@ -455,6 +474,13 @@ impl Shared {
         self.of_deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Blocks of a volume by its name, in bytes.
+    fn bytes_of(&self, extent: Extent) -> Option<(VolumeName, Range<u64>)> {
+        let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
+        let known = self.volumes().get(&extent.volume.0).cloned()?;
+        Some((known.name.clone(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
+    }
+
     fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Known>>> {
         // As above.
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -480,6 +506,7 @@ struct Service {
     governor: Governor,
     gauge: Gauge,
     lost: Lost,
+    earlier: Counts,
     scrubbing: Scrubbing,
 }
 
@@ -542,7 +569,13 @@ impl Service {
                 let record = self.scrubbing.ended(unix_seconds(), found);
                 record.into_iter().for_each(|record| (self.listener)(Event::Scrub(record)));
             }
-            (self.listener)(Event::Notice(notice));
+            (self.listener)(match notice {
+                Notice::Damaged { at, holds } => {
+                    let holds = holds.and_then(|extent| self.shared.bytes_of(extent));
+                    Event::Damaged(Damage { at, holds })
+                }
+                notice => Event::Notice(notice),
+            });
         }
         self.driver.clear_notices();
     }
@@ -653,11 +686,13 @@ impl Service {
             match job {
                 Job::Question(question) => self.look_at(question),
                 Job::Look(look) => {
-                    let drive = self.driver.device().storage().drive_counters();
+                    let earlier = &self.earlier;
+                    let drive = earlier.drive(self.driver.device().storage().drive_counters());
                     let wear = &self.governor.status();
                     let fullness = self.gauge.seen();
                     let scrubs = self.scrubbing.schedule();
-                    look(&View { engine: self.driver.engine(), drive, wear, fullness, scrubs });
+                    let engine = self.driver.engine();
+                    look(&View { engine, earlier, drive, wear, fullness, scrubs });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),

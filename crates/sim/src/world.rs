@@ -238,7 +238,7 @@ impl World {
             match event {
                 Event::Complete(id, result) => self.completed(id, result),
                 Event::Notice(Notice::Failed) => self.went_down(),
-                Event::Notice(Notice::Damaged { at }) => self.called_damaged(at),
+                Event::Notice(Notice::Damaged { at, .. }) => self.called_damaged(at),
                 Event::Notice(_) => {}
             }
         }

@@ -29,12 +29,12 @@ use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use thermocline_engine::Notice;
-use thermocline_format::{Location, PoolId};
+use thermocline_format::PoolId;
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
-    Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings, Settings, Trouble,
-    VolumeLimits,
+    Damage, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings, Settings,
+    Trouble, VolumeLimits,
 };
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
@@ -357,9 +357,10 @@ fn listener(
             say(format_args!("{trouble}"));
             last = Some(trouble);
         }
-        Event::Notice(Notice::Damaged { at }) => {
+        Event::Damaged(found) => {
             damaged += 1;
-            if let Some(text) = damage(damaged, at, &devices.device_of(at.unit), &settings) {
+            let device = devices.device_of(found.at.unit);
+            if let Some(text) = damage(damaged, &found, &device, &settings) {
                 say(format_args!("{text}"));
             }
         }
@@ -410,17 +411,22 @@ fn listener(
 }
 
 /// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
-fn damage(count: u64, at: Location, device: &str, settings: &Path) -> Option<String> {
+fn damage(count: u64, found: &Damage, device: &str, settings: &Path) -> Option<String> {
     /// Lines with a place. Chosen.
     const NAMED: u64 = 5;
     let remedy = format!(
         "stop the service, and `thermocline check {}` names volumes and offsets",
         settings.display()
     );
+    let Damage { at, holds } = found;
+    let holds = holds.as_ref().map_or_else(String::new, |(volume, bytes)| {
+        format!(", {} of volume `{volume}` at byte {}", Bytes(bytes.end - bytes.start), bytes.start)
+    });
     let is_power = count.is_multiple_of(10_u64.pow(count.ilog10()));
     match count {
         1..=NAMED => Some(format!(
-            "{device}: the block at {at} cannot be read, or is not what was written; reading it is an error. {remedy}"
+            "{device}: the block at {at}{holds}, cannot be read, or is not what was written; reading it is an error. \
+             {remedy}"
         )),
         _ if is_power => Some(format!("{count} reads have met damaged blocks; {remedy}")),
         _ => None,

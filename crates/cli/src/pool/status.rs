@@ -147,7 +147,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         volumes: volumes.iter().map(Listed::new).collect(),
         unit_bytes: unit_bytes(&pool.config.geometry).0,
         units,
-        media: MediaStatus::all(engine),
+        media: MediaStatus::all(engine, |media| engine.written_on(media)),
         fullness: FullnessReport::of(&engine.occupancy(), settings.fullness_marks()),
     };
     if args.json {
@@ -167,7 +167,7 @@ fn served(status: &Value) -> anyhow::Result<String> {
     match number(&engine["damaged_blocks"])? {
         0 => {}
         reads => risks.push(format!(
-            "{reads} reads have met damaged blocks since the pool was opened: stop the service, and `thermocline check` \
+            "{reads} reads have met damaged blocks since the service began: stop the service, and `thermocline check` \
              names volumes and offsets"
         )),
     }

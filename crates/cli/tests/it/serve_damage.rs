@@ -70,8 +70,15 @@ fn damage_is_told_with_its_device_and_its_blocks_can_be_given_up_by_range() {
     assert_eq!(served.stop(), 0);
     let said = fs::read_to_string(folder.join("said.txt")).expect("it was said");
     assert_eq!(said.matches("pool.img: the block at unit").count(), 5, "{said}");
+    let place =
+        ", 4 KiB of volume `main` at byte 32768, cannot be read, or is not what was written";
+    assert_eq!(said.matches(place).count(), 1, "{said}");
     assert_eq!(said.matches("10 reads have met damaged blocks").count(), 1, "{said}");
     assert!(said.contains("thermocline check pool.toml"), "{said}");
+    let scrubbed = run(folder, "scrub pool.toml");
+    assert_eq!(scrubbed.code, 1, "{}", scrubbed.err);
+    let place = ", 4 KiB of volume `main` at byte 163840, is not what was written";
+    assert!(scrubbed.out.contains(place), "{}", scrubbed.out);
     let listed = run(folder, "volume give-up pool.toml main");
     assert_eq!(listed.code, 1, "{}", listed.err);
     for expected in [

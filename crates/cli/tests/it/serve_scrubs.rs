@@ -24,7 +24,7 @@ fn scrubbed(served: &Served) -> Value {
     }
 }
 
-fn schedule(folder: &Path, every: &str) {
+pub fn schedule_scrubs(folder: &Path, every: &str) {
     let path = folder.join("pool.toml");
     let text = fs::read_to_string(&path).expect("it is there");
     fs::write(path, format!("[pool]\nscrub_every = '{every}'\n{text}")).expect("writable");
@@ -46,7 +46,7 @@ fn a_served_pool_scrubs_itself_repairs_a_member_and_remembers_it() {
     let all: Vec<u64> = (0..64).collect();
     let spoiled = spoil_in(folder, "a.img", &all);
     assert!(spoiled > 8, "{spoiled} blocks are on this member");
-    schedule(folder, "30d");
+    schedule_scrubs(folder, "30d");
     let served = Served::start(folder, "");
     let scrub = scrubbed(&served);
     let last = &scrub["last"];

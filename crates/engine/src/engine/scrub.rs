@@ -25,7 +25,7 @@ use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
-use crate::request::{Action, Notice, Reply};
+use crate::request::{Action, Extent, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
 
 pub(crate) use pace::Pace;
@@ -330,7 +330,7 @@ impl<P: Payload> Engine<P> {
             scrub.left.push((block, false));
         } else if !sound {
             mark!(ScrubBlockDamaged if !missing);
-            self.scrub_hit(scrub, at);
+            self.scrub_hit(scrub, at, self.extent_of(block));
         }
     }
 
@@ -348,7 +348,8 @@ impl<P: Payload> Engine<P> {
                         mark!(ScrubMapDamaged);
                         let at = self.volumes.map(volume).page_at(page);
                         let at = at.location(&self.config.geometry);
-                        self.scrub_hit(scrub, at.expect("a page that is nowhere is not damaged"));
+                        let at = at.expect("a page that is nowhere is not damaged");
+                        self.scrub_hit(scrub, at, Some(self.extent_of_page(volume, page)));
                     }
                 }
             }
@@ -447,10 +448,21 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Something is wrong at `at`.
-    fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location) {
+    fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location, holds: Option<Extent>) {
         scrub.damaged += 1;
         self.stats.damaged_blocks += 1;
-        self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+        self.report_damage(at, holds);
+    }
+
+    /// The blocks of a volume for which a block or a page of a map counts.
+    fn extent_of(&self, block: Counted) -> Option<Extent> {
+        let Counted { volume, lba, .. } = block;
+        if volume.is_user() {
+            return Some(Extent { volume, lba: lba.0, blocks: 1 });
+        }
+        let page = PageId::from_lba(lba);
+        let index = self.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
+        Some(self.extent_of_page(index, page.index.into()))
     }
 
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
@@ -643,7 +655,7 @@ impl<P: Payload> Engine<P> {
             scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
         } else if !sound {
             mark!(ScrubBlockDamaged);
-            self.scrub_hit(&mut scrub, at);
+            self.scrub_hit(&mut scrub, at, self.extent_of(block));
         }
         self.scrubs.push_front(scrub);
     }
@@ -652,7 +664,7 @@ impl<P: Payload> Engine<P> {
         if let Some(at) = scrub.untold.take() {
             // A header that should tell of it is not there, wherever it was.
             mark!(ScrubHeaderDamaged);
-            self.scrub_hit(scrub, at);
+            self.scrub_hit(scrub, at, None);
         }
         scrub.told.clear();
         match self.members_of(scrub.unit) {

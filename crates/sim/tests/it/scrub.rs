@@ -84,7 +84,7 @@ fn a_scrub_while_the_host_writes_calls_nothing_damaged() {
                         result.expect("nothing fails here");
                         writes -= 1;
                     }
-                    Event::Notice(Notice::Damaged { at }) => panic!("seed {seed}: {at}"),
+                    Event::Notice(Notice::Damaged { at, .. }) => panic!("seed {seed}: {at}"),
                     Event::Notice(_) => {}
                 }
             }
@@ -119,7 +119,7 @@ fn in_background(machine: &mut Machine, mut more: impl FnMut(&mut Machine)) -> (
                     assert_eq!(machine.engine.background_scrub(), None);
                     return (machine.now.as_nanos() - began.as_nanos(), blocks);
                 }
-                Event::Notice(Notice::Damaged { at }) => panic!("{at} is sound"),
+                Event::Notice(Notice::Damaged { at, .. }) => panic!("{at} is sound"),
                 Event::Notice(_) => {}
                 Event::Complete(_, result) => _ = result.expect("nothing fails here"),
             }
@@ -194,7 +194,7 @@ pub(crate) fn a_scrub_in_the_background_calls_nothing_damaged_and_holds_up_neith
                         assert_eq!(damaged, 0, "seed {seed}");
                         ended += 1;
                     }
-                    Event::Notice(Notice::Damaged { at }) => panic!("seed {seed}: {at}"),
+                    Event::Notice(Notice::Damaged { at, .. }) => panic!("seed {seed}: {at}"),
                     Event::Notice(_) => {}
                 }
             }

@@ -72,7 +72,7 @@ pub fn text(status: &Status) -> String {
 /// Name and help of a gauge, and its value.
 type Gauge<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// Write amplification since the pool was opened.
+/// Write amplification since the service began.
 fn ratios(page: &mut Page, status: &Status) {
     let engine = &status.engine;
     for (name, help, value) in [
@@ -330,7 +330,7 @@ impl Page {
     /// How long the pool is open, and whether its devices work.
     fn health(&mut self, status: &Status) {
         self.one("up_seconds", "gauge", "Time since the service began", status.seconds);
-        let help = "Time since the pool was opened last, with which the engine's counters began";
+        let help = "Time since the pool was opened last, by a start or a change of devices";
         self.one("opened_seconds", "gauge", help, status.opened_seconds);
         self.count(
             "failed",
