@@ -39,6 +39,7 @@ use thermocline_runtime::{
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
+use super::format::little_memory;
 use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::{Devices, End};
@@ -155,6 +156,10 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     record(&tap, &serve)?;
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
+    }
+    // It was formatted with other settings, or has more volumes by now. Its data are served all the same.
+    if let Some(little) = little_memory(&settings, &opened.config, opened.sizes().into_iter()) {
+        say(format_args!("{little}; until then the service takes more memory than that"));
     }
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
