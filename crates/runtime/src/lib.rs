@@ -25,7 +25,7 @@ pub use media::{
     unit_bytes,
 };
 pub use pool::{
-    Counts, Damage, Endurance, Event, Fullness, FullnessLevel, FullnessMarks,
+    Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel, FullnessMarks,
     LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError,
     ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Traffic, View, Volume,
     VolumeLimitError, VolumeLimits, Wear, WearStatus,

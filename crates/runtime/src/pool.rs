@@ -6,6 +6,7 @@
 
 mod counts;
 mod endurance;
+mod events;
 mod fullness;
 mod known;
 mod latency;
@@ -19,7 +20,6 @@ mod turns;
 mod volume;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
@@ -27,14 +27,13 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
-use thermocline_engine::{
-    Engine, Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId,
-};
-use thermocline_format::{BLOCK_BYTES, Location, MediaClass, VolumeId, VolumeMedia, VolumeName};
+use thermocline_engine::{Engine, HostError, HostRequest, Rejected, Reply, RequestId};
+use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
 pub use counts::Counts;
 pub use endurance::{Endurance, Wear, WearStatus};
+pub use events::{DamageFound, Event, Listener};
 pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
@@ -44,7 +43,7 @@ pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
-use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
+use crate::{AnyStorage, Buffer, Driver, Ended};
 use endurance::Governor;
 use fullness::Gauge;
 use known::Known;
@@ -52,7 +51,7 @@ use lost::Lost;
 use overdue::Overdue;
 use question::Question;
 use reopen::Reopening;
-use scrubbing::{Scrubbing, unix_seconds};
+use scrubbing::Scrubbing;
 use turns::{Cost, Turn, Turns};
 
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
@@ -64,39 +63,6 @@ const BLIND: Duration = Duration::from_micros(100);
 
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
-
-/// Something that an operator may want to know.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The device failed to do something; what that means for the pool comes as a notice.
-    Trouble(Trouble),
-    /// What the engine has to tell, but for damage.
-    Notice(Notice),
-    /// A block is damaged.
-    Damaged(Damage),
-    /// Devices of a class of media wear faster than they may, or slower again.
-    Wear(WearStatus),
-    /// The pool has crossed a mark of fullness.
-    Fullness(Fullness),
-    /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
-    Lost(String),
-    /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
-    Overdue(Option<String>),
-    /// A scrub on the schedule has begun, has gone on for a while, or has ended: the record is to be stored.
-    Scrub(ScrubRecord),
-}
-
-/// A damaged block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// Its place on a device.
-    pub at: Location,
-    /// The bytes of a volume that cannot be read for it; `None` if it holds no bytes of a volume.
-    pub holds: Option<(VolumeName, Range<u64>)>,
-}
-
-/// Takes events, on the thread of the pool.
-pub type Listener = Box<dyn FnMut(Event) + Send>;
 
 /// What can be seen of a pool between two of its steps.
 #[derive(Clone, Copy, Debug)]
@@ -474,13 +440,6 @@ impl Shared {
         self.of_deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks of a volume by its name, in bytes.
-    fn bytes_of(&self, extent: Extent) -> Option<(VolumeName, Range<u64>)> {
-        let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
-        let known = self.volumes().get(&extent.volume.0).cloned()?;
-        Some((known.name.clone(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
-    }
-
     fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Known>>> {
         // As above.
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -556,28 +515,6 @@ impl Service {
         }
         // The poller may have volumes, and those must find the pool closed.
         self.shared.close();
-    }
-
-    /// Tells of everything that happened.
-    fn tell(&mut self) {
-        for trouble in self.driver.take_troubles() {
-            (self.listener)(Event::Trouble(trouble));
-        }
-        for &notice in self.driver.notices() {
-            if let Notice::Scrubbed { blocks, damaged, mended } = notice {
-                let found = ScrubFindings { blocks, damaged, mended };
-                let record = self.scrubbing.ended(unix_seconds(), found);
-                record.into_iter().for_each(|record| (self.listener)(Event::Scrub(record)));
-            }
-            (self.listener)(match notice {
-                Notice::Damaged { at, holds } => {
-                    let holds = holds.and_then(|extent| self.shared.bytes_of(extent));
-                    Event::Damaged(Damage { at, holds })
-                }
-                notice => Event::Notice(notice),
-            });
-        }
-        self.driver.clear_notices();
     }
 
     /// How long nothing needs to be done though nothing happens.

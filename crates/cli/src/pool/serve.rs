@@ -28,13 +28,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use thermocline_engine::Notice;
+use thermocline_engine::{Config, Notice};
 use thermocline_format::PoolId;
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
-    Damage, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings, Settings,
-    Trouble, VolumeLimits,
+    DamageFound, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings,
+    Settings, Trouble, VolumeLimits,
 };
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
@@ -48,7 +48,7 @@ use fronts::Fronts;
 use fullness::{FullnessReport, ROOM};
 use http::Site;
 use record::Tap;
-use scrubs::Recorder;
+use scrubs::ScrubRecorder;
 use sockets::{Addresses, Sockets};
 use state::{Failure, Late, State};
 use stop::{Kept, Stop, Worker};
@@ -157,15 +157,12 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
-    // It was formatted with other settings, or has more volumes by now. Its data are served all the same.
-    if let Some(little) = little_memory(&settings, &opened.config, opened.sizes().into_iter()) {
-        say(format_args!("{little}; until then the service takes more memory than that"));
-    }
+    warn_of_memory(&settings, &opened.config, &opened.sizes());
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
     let (scrubs, recorder) = scrubs(args, &settings, opened.driver.engine().pool_id())?;
-    let (records, recorder) = recorder.map(Recorder::into_parts).unzip();
+    let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
     let listener = listener((&failure, &late), devices.clone(), &args.settings, records);
     let upkeep = PoolUpkeep { scrubs, ..upkeep(&serve, &settings) };
     let pool = Pool::start_with(opened.driver, listener, &upkeep);
@@ -202,10 +199,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     drop((sockets, status));
     let closed = close(pool, closer, &mut stop);
     tap.stop(patience);
-    if let Some(recorder) = recorder.filter(|_| closed.is_ok()) {
-        // The pool is gone, and with it who sends records. A thread that panicked has said so.
-        drop(recorder.join());
-    }
+    // The pool is gone, and with it the sender of records. A thread that panicked has said so.
+    recorder.filter(|_| closed.is_ok()).map(|recorder| drop(recorder.join()));
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
@@ -225,8 +220,8 @@ fn scrubs(
     args: &ServeArgs,
     settings: &Settings,
     pool: PoolId,
-) -> anyhow::Result<(Option<ScrubSchedule>, Option<Recorder>)> {
-    let started = if args.read_only { None } else { Recorder::start(settings, pool)? };
+) -> anyhow::Result<(Option<ScrubSchedule>, Option<ScrubRecorder>)> {
+    let started = if args.read_only { None } else { ScrubRecorder::start(settings, pool)? };
     Ok(started.unzip())
 }
 
@@ -261,6 +256,14 @@ fn warn_of_http(serve: &ServeSettings) {
             "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
              are in them"
         ));
+    }
+}
+
+/// Warns of memory in the settings that is too little. The pool was formatted with other settings, or has more volumes
+/// by now: it is served in any case.
+fn warn_of_memory(settings: &Settings, config: &Config, volumes: &[u64]) {
+    if let Some(little) = little_memory(settings, config, volumes.iter().copied()) {
+        say(format_args!("{little}; until then the service takes more memory than that"));
     }
 }
 
@@ -416,14 +419,14 @@ fn listener(
 }
 
 /// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
-fn damage(count: u64, found: &Damage, device: &str, settings: &Path) -> Option<String> {
+fn damage(count: u64, found: &DamageFound, device: &str, settings: &Path) -> Option<String> {
     /// Lines with a place. Chosen.
     const NAMED: u64 = 5;
     let remedy = format!(
         "stop the service, and `thermocline check {}` names volumes and offsets",
         settings.display()
     );
-    let Damage { at, holds } = found;
+    let DamageFound { at, holds } = found;
     let holds = holds.as_ref().map_or_else(String::new, |(volume, bytes)| {
         format!(", {} of volume `{volume}` at byte {}", Bytes(bytes.end - bytes.start), bytes.start)
     });

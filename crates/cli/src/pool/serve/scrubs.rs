@@ -33,12 +33,12 @@ struct Stored {
 }
 
 /// Stores records on a thread of its own, so that no client waits for the file.
-pub struct Recorder {
+pub struct ScrubRecorder {
     records: Sender<ScrubRecord>,
     thread: JoinHandle<()>,
 }
 
-impl Recorder {
+impl ScrubRecorder {
     /// The schedule in the settings, if any, and a thread that stores the records of `pool`.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Recorder {
     pub fn start(
         settings: &Settings,
         pool: PoolId,
-    ) -> anyhow::Result<Option<(ScrubSchedule, Recorder)>> {
+    ) -> anyhow::Result<Option<(ScrubSchedule, ScrubRecorder)>> {
         let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
         let path = sockets::beside(settings.file(), RECORD);
         let record = match load(&path, pool) {
@@ -65,7 +65,7 @@ impl Recorder {
             }
         };
         let thread = thread::Builder::new().name("thermocline-scrubs".to_owned()).spawn(run)?;
-        Ok(Some((ScrubSchedule { every, record }, Recorder { records, thread })))
+        Ok(Some((ScrubSchedule { every, record }, ScrubRecorder { records, thread })))
     }
 
     /// The queue for records, and the thread, which ends when all senders of the queue are dropped.
