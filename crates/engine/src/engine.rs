@@ -462,8 +462,9 @@ impl<P: Payload> Engine<P> {
         self.stats.looked_at - self.rested_at > LOOKED_AT
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, when
-    /// a scrub in the background has rested, or at once if it has more to look through than it may before others go.
+    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough,
+    /// when a scrub in the background has rested, or at once if it has more to look through than it may before others
+    /// go.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.paused {
