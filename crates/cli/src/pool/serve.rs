@@ -200,7 +200,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let closed = close(pool, closer, &mut stop);
     tap.stop(patience);
     // The pool is gone, and with it the sender of records. A thread that panicked has said so.
-    recorder.filter(|_| closed.is_ok()).map(|recorder| drop(recorder.join()));
+    drop(recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
-use thermocline_engine::Config;
+use thermocline_engine::{Config, Notice};
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
 use thermocline_target::{
     BlockTarget as _, Buffer as Memory4k, Completion, Granular, Request, conformance,
