@@ -25,7 +25,9 @@ mod volumes;
 use std::collections::VecDeque;
 
 use slab::Slab;
-use thermocline_format::{Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence};
+use thermocline_format::{
+    Epoch, Geometry, Location, MediaClass, Packer, PoolId, Sequence, VolumeId,
+};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, DeviceId, Lba, Rng, Time, UnitId, Version};
@@ -41,7 +43,7 @@ use crate::map::{Addresses, Value};
 use crate::marks::mark;
 use crate::pages::Pages;
 use crate::payload::Payload;
-use crate::request::{Action, HostError, HostRequest, Rejected, RequestId};
+use crate::request::{Action, Extent, HostError, HostRequest, Notice, Rejected, RequestId};
 use crate::requests::{Progress, Requests};
 use crate::space::Space;
 use crate::stats::{Memory, Stats};
@@ -57,6 +59,7 @@ pub use occupancy::Occupancy;
 use opening::{Opening, Untold};
 pub use runs::Run;
 use scrub::Scrub;
+pub use scrub::ScrubProgress;
 use trim::Unmapping;
 use versions::{Judged, Tried};
 
@@ -64,7 +67,7 @@ use versions::{Judged, Tried};
 #[derive(Debug)]
 pub(crate) enum Op<P> {
     WriteChunk { sequence: Sequence, class: Class },
-    HostRead { request: u32, unit: UnitId, expected: Vec<Value> },
+    HostRead { request: u32, volume: VolumeId, lba: u64, unit: UnitId, expected: Vec<Value> },
     LoadPage { volume: u16, page: u64, at: Location },
     MovePage { page: checkpoint::Place, unit: UnitId },
     MergePage { page: checkpoint::Place },
@@ -151,6 +154,8 @@ pub struct Engine<P: Payload> {
     host_writes: u64,
     rng: Rng,
     now: Time,
+    /// When a host asked for something last.
+    asked_at: Time,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
     /// Whether there is more to look through than it may before others go.
@@ -230,6 +235,7 @@ impl<P: Payload> Engine<P> {
             host_writes: 0,
             rng: Rng::new(seed),
             now: Time::ZERO,
+            asked_at: Time::ZERO,
             settled: false,
             paused: false,
             rested_at: 0,
@@ -278,6 +284,7 @@ impl<P: Payload> Engine<P> {
             }
             _ => {}
         }
+        self.asked_at = self.now;
         let settled = std::mem::take(&mut self.settled);
         // What only waits in memory gives nobody anything to do.
         self.settled = self.start(id, request) && settled && !self.hosts_may_be_ripe();
@@ -329,7 +336,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::Scrub => {
                 let request = self.accept(id, false, false);
-                self.begin_scrub(request);
+                self.begin_scrub(scrub::Asked::Host(request), UnitId(0));
             }
             HostRequest::Close => {
                 let request = self.accept(id, true, false);
@@ -386,8 +393,10 @@ impl<P: Payload> Engine<P> {
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);
         match (asked, done) {
             (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
-            (Op::HostRead { request, unit, expected }, _) => {
-                self.read_done(request, unit, &expected, &lost, status);
+            (Op::HostRead { request, volume, lba, unit, expected }, _) => {
+                let blocks = expected.len() as u64;
+                let extent = Extent { volume, lba, blocks };
+                self.read_done(request, extent, unit, &expected, &lost, status);
             }
             (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
                 self.page_read(volume, page, at, Some(&bytes));
@@ -453,8 +462,9 @@ impl<P: Payload> Engine<P> {
         self.stats.looked_at - self.rested_at > LOOKED_AT
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough, or
-    /// at once if it has more to look through than it may before others go.
+    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough,
+    /// when a scrub in the background has rested, or at once if it has more to look through than it may before others
+    /// go.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.paused {
@@ -463,12 +473,15 @@ impl<P: Payload> Engine<P> {
         let writes = self.cache.due().filter(|_| self.config.write_cache);
         // What is overdue and cannot leave yet waits for more than time.
         let leaves = self.destage.due().filter(|due| *due > self.now);
-        writes.into_iter().chain(leaves).min().filter(|_| self.phase == Phase::Open)
+        let times = writes.into_iter().chain(leaves).chain(self.scrub_wakes(self.now));
+        times.min().filter(|_| self.phase == Phase::Open)
     }
 
     /// Tells the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
+        let scrubs = self.scrub_wakes(self.now);
         self.now = self.now.max(now);
+        self.settled &= scrubs.is_none_or(|due| due > self.now);
         if self.cache.due().is_some_and(|due| due <= self.now) {
             self.cache.hurry_all();
             self.settled = false;
@@ -527,6 +540,11 @@ impl<P: Payload> Engine<P> {
             self.fail();
         }
         true
+    }
+
+    /// Reports that `at` is damaged, and the blocks of a volume that cannot be read for it.
+    pub(crate) fn report_damage(&mut self, at: Location, holds: Option<Extent>) {
+        self.actions.push_back(Action::Notice(Notice::Damaged { at, holds }));
     }
 
     pub(crate) fn device(&mut self, op: usize, cmd: DeviceCmd<P>) {

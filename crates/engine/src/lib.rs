@@ -44,7 +44,7 @@ pub use device::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, Members, OpId, PageBytes,
     ReadChunks, UnitCondition, UnitReport, Versions,
 };
-pub use engine::{Engine, Occupancy, Run};
+pub use engine::{Engine, Occupancy, Run, ScrubProgress};
 #[cfg(feature = "marks")]
 pub use marks::{Mark, Marks, take as take_marks};
 pub use payload::Payload;

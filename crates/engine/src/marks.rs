@@ -299,6 +299,9 @@ mod counted {
         ControlFailed: "control entries fail with the pool",
         ClosingFailed: "the pool fails while it is closed",
         // scrub.rs
+        ScrubYields: "a scrub in the background meets others",
+        ScrubGivenUp: "a scrub in the background is given up amid a unit",
+        ScrubLeavesUnit: "a unit is emptied while it is scrubbed",
         ScrubFailedPool: "a scrub goes on in a pool that failed",
         ScrubMapDamaged: "a scrub reports a damaged page",
         ScrubUnjudged: "a scrub compares a block of a page that cannot be read",

@@ -243,6 +243,9 @@ pub enum Notice {
     Damaged {
         /// Where it is.
         at: Location,
+        /// The blocks of a volume that cannot be read for it: one block, or all blocks of a page of a map. `None` for
+        /// headers and pages of the unit table.
+        holds: Option<Extent>,
     },
     /// A member of a device held wrong bytes, which were written again from the others.
     Healed {
@@ -250,6 +253,15 @@ pub enum Notice {
         at: Location,
         /// The version that was right.
         version: thermocline_types::Version,
+    },
+    /// A scrub in the background has ended.
+    Scrubbed {
+        /// Blocks that were compared, those of maps included.
+        blocks: u64,
+        /// Places at which something is wrong: blocks and headers.
+        damaged: u64,
+        /// Places of devices with redundancy that a member held wrong, while the others had what is right.
+        mended: u64,
     },
     /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
     Lost {

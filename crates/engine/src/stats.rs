@@ -115,6 +115,33 @@ pub struct VolumeTraffic {
     pub destaged_blocks: u64,
 }
 
+/// Sums of all fields.
+macro_rules! sums {
+    ($($type:ident { $($field:ident,)* })*) => {
+        $(impl std::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: $type) {
+                let $type { $($field,)* } = other;
+                $(self.$field += $field;)*
+            }
+        })*
+    };
+}
+
+sums! {
+    Stats {
+        host_blocks_staged, host_blocks_written, bypassed_blocks, absorbed_blocks, refused_writes,
+        host_blocks_read, trimmed_blocks, relocated_blocks, carried_blocks, destaged_blocks,
+        gc_bytes_read, gc_reads, gc_units, map_pages_written, header_bytes, capacity_header_bytes,
+        packed_blocks, pack_tried_blocks, lost_pages, unused_bytes, superblock_bytes, superblocks,
+        chunks, checkpoints, flushes, resets, looked_at, pages_loaded, pages_evicted, pages_merged,
+        damaged_blocks, healed_places,
+    }
+    VolumeTraffic {
+        host_blocks_staged, host_blocks_written, absorbed_blocks, relocated_blocks, destaged_blocks,
+    }
+    WrittenOn { host_blocks, destaged_blocks, relocated_blocks, metadata_bytes, }
+}
+
 impl Stats {
     /// Bytes written to the device.
     #[must_use]

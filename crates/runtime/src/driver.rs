@@ -12,7 +12,7 @@ use thermocline_engine::{
     Rejected, Reply, RequestId,
 };
 use thermocline_format::{PoolId, VolumeId};
-use thermocline_types::Time;
+use thermocline_types::{Time, UnitId};
 
 use crate::device::Answer;
 use crate::storage::{Storage, Waker};
@@ -222,6 +222,11 @@ impl<S: Storage> Driver<S> {
     /// From now on, or no longer, what hosts write is kept from fast devices, as [`Engine::spare_fast`].
     pub fn spare_fast(&mut self, spare: bool) {
         self.engine.spare_fast(spare);
+    }
+
+    /// Scrubs beside everything else, as [`Engine::scrub_in_background`].
+    pub fn scrub_in_background(&mut self, from: UnitId) -> bool {
+        self.engine.scrub_in_background(self.now(), from)
     }
 
     /// Keeps blocks writable for a volume, as [`Engine::reserve_for`].

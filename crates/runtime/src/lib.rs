@@ -25,8 +25,9 @@ pub use media::{
     unit_bytes,
 };
 pub use pool::{
-    Endurance, Event, Fullness, FullnessLevel, FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies,
-    Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError, Traffic, View, Volume,
+    Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel, FullnessMarks,
+    LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError,
+    ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Traffic, View, Volume,
     VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{

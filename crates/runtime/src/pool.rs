@@ -4,7 +4,9 @@
 //! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
 //! * The thread of the pool never waits for the room in its own queue.
 
+mod counts;
 mod endurance;
+mod events;
 mod fullness;
 mod known;
 mod latency;
@@ -12,6 +14,7 @@ mod lost;
 mod overdue;
 mod question;
 mod reopen;
+mod scrubbing;
 mod traffic;
 mod turns;
 mod volume;
@@ -24,20 +27,23 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
-use thermocline_engine::{Engine, HostError, HostRequest, Notice, Rejected, Reply, RequestId};
+use thermocline_engine::{Engine, HostError, HostRequest, Rejected, Reply, RequestId};
 use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
 
+pub use counts::Counts;
 pub use endurance::{Endurance, Wear, WearStatus};
+pub use events::{DamageFound, Event, Listener};
 pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
+pub use scrubbing::{ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay};
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
 use crate::storage::{Storage, Waker};
-use crate::{AnyStorage, Buffer, Driver, Ended, Trouble};
+use crate::{AnyStorage, Buffer, Driver, Ended};
 use endurance::Governor;
 use fullness::Gauge;
 use known::Known;
@@ -45,6 +51,7 @@ use lost::Lost;
 use overdue::Overdue;
 use question::Question;
 use reopen::Reopening;
+use scrubbing::Scrubbing;
 use turns::{Cost, Turn, Turns};
 
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
@@ -57,37 +64,21 @@ const BLIND: Duration = Duration::from_micros(100);
 type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
-/// Something that an operator may want to know.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The device failed to do something; what that means for the pool comes as a notice.
-    Trouble(Trouble),
-    /// What the engine has to tell.
-    Notice(Notice),
-    /// Devices of a class of media wear faster than they may, or slower again.
-    Wear(WearStatus),
-    /// The pool has crossed a mark of fullness.
-    Fullness(Fullness),
-    /// A file of the pool was removed or cut off, as [`Storage::lost`]: nothing but reads is carried out from now on.
-    Lost(String),
-    /// A device does not end its commands in time, as [`Storage::overdue`]; `None` when all do again.
-    Overdue(Option<String>),
-}
-
-/// Takes events, on the thread of the pool.
-pub type Listener = Box<dyn FnMut(Event) + Send>;
-
 /// What can be seen of a pool between two of its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The engine.
     pub engine: &'a Engine<Buffer>,
-    /// Bytes through the drive and onto its media since it was opened; `None` for all but simulated drives.
+    /// Counts of the openings before this one.
+    pub earlier: &'a Counts,
+    /// Bytes through the drives and onto their media; `None` for all but simulated drives.
     pub drive: Option<Counters>,
     /// How devices wear of which the endurance is stated.
     pub wear: &'a [WearStatus],
     /// How full the pool is.
     pub fullness: Fullness,
+    /// When the pool scrubs itself, and what that has found; `None`: never.
+    pub scrubs: Option<&'a ScrubSchedule>,
 }
 
 /// What a pool does on its own while it runs.
@@ -99,6 +90,8 @@ pub struct PoolUpkeep {
     pub endurance: Vec<(MediaClass, Endurance)>,
     /// When the pool reports that it is nearly full.
     pub marks: FullnessMarks,
+    /// When the pool scrubs itself; `None`: never.
+    pub scrubs: Option<ScrubSchedule>,
 }
 
 enum Job {
@@ -206,6 +199,8 @@ impl Pool {
             governor: Governor::new(&upkeep.endurance, Instant::now()),
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
             lost: Lost::default(),
+            earlier: Counts::default(),
+            scrubbing: Scrubbing::new(upkeep.scrubs),
         };
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || service.run())?;
@@ -470,6 +465,8 @@ struct Service {
     governor: Governor,
     gauge: Gauge,
     lost: Lost,
+    earlier: Counts,
+    scrubbing: Scrubbing,
 }
 
 impl Service {
@@ -482,6 +479,9 @@ impl Service {
             self.govern();
             self.gauge();
             self.look_at_devices();
+            if self.last.is_none() && self.reopening.is_none() {
+                self.scrub_on_schedule();
+            }
             let held = self.begin();
             if self.answers.is_empty()
                 && let Some(reopening) = self.reopening.take()
@@ -515,17 +515,6 @@ impl Service {
         }
         // The poller may have volumes, and those must find the pool closed.
         self.shared.close();
-    }
-
-    /// Tells of everything that happened.
-    fn tell(&mut self) {
-        for trouble in self.driver.take_troubles() {
-            (self.listener)(Event::Trouble(trouble));
-        }
-        for &notice in self.driver.notices() {
-            (self.listener)(Event::Notice(notice));
-        }
-        self.driver.clear_notices();
     }
 
     /// How long nothing needs to be done though nothing happens.
@@ -599,6 +588,7 @@ impl Service {
                 Job::Request { what: HostRequest::Close, .. } => {
                     self.waiting.lift_limits();
                     self.last = Some(job);
+                    self.scrub_is_interrupted();
                 }
                 Job::Request { what, of, .. } => {
                     self.driver.prefetch(what);
@@ -633,10 +623,13 @@ impl Service {
             match job {
                 Job::Question(question) => self.look_at(question),
                 Job::Look(look) => {
-                    let drive = self.driver.device().storage().drive_counters();
+                    let earlier = &self.earlier;
+                    let drive = earlier.drive(self.driver.device().storage().drive_counters());
                     let wear = &self.governor.status();
                     let fullness = self.gauge.seen();
-                    look(&View { engine: self.driver.engine(), drive, wear, fullness });
+                    let scrubs = self.scrubbing.schedule();
+                    let engine = self.driver.engine();
+                    look(&View { engine, earlier, drive, wear, fullness, scrubs });
                 }
                 Job::Register { poller, refused } => self.register(poller, &refused),
                 Job::Reopen(reopening) => self.reopening = Some(reopening),

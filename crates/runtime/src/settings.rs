@@ -177,6 +177,9 @@ pub struct PoolSettings {
     /// How long a device may take for a command; 0: as long as it does.
     #[serde(deserialize_with = "text::optional")]
     pub io_timeout: Option<Time>,
+    /// From the end of a scrub of the served pool to the begin of the next; 0: it is never scrubbed.
+    #[serde(deserialize_with = "text::interval")]
+    pub scrub_every: Duration,
     /// Days for which devices are to last.
     pub service_days: Option<u32>,
     /// Share of what the pool can hold that a volume without size leaves free.
@@ -233,6 +236,12 @@ impl PoolSettings {
     pub fn io_timeout(&self) -> Option<Duration> {
         let limit = self.io_timeout.unwrap_or(IO_TIMEOUT);
         (limit > Time(0)).then(|| Duration::from_nanos(limit.as_nanos()))
+    }
+
+    /// From the end of a scrub of the served pool to the begin of the next; `None`: it is never scrubbed.
+    #[must_use]
+    pub fn scrub_every(&self) -> Option<Duration> {
+        (!self.scrub_every.is_zero()).then_some(self.scrub_every)
     }
 
     /// What is stated, as the engine takes it.

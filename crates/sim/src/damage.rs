@@ -402,7 +402,7 @@ fn ask(
         for event in events.drain(..) {
             match event {
                 Event::Complete(done, result) if done == id => answer = Some(result),
-                Event::Notice(Notice::Damaged { at }) => _ = hits.insert(at),
+                Event::Notice(Notice::Damaged { at, .. }) => _ = hits.insert(at),
                 _ => {}
             }
         }

@@ -91,7 +91,7 @@ pub enum Method {
 
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first.
-    pub const ALL: [Method; 26] = [
+    pub const ALL: [Method; 27] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -106,6 +106,7 @@ impl Method {
         Method::OlderHome,
         Method::ScrubHeals,
         Method::Situation(Situation::Members),
+        Method::Situation(Situation::Reserved),
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),

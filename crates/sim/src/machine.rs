@@ -309,7 +309,7 @@ impl Machine {
             for event in events.drain(..) {
                 match event {
                     Event::Complete(done, result) if done == id => answer = Some(result),
-                    Event::Notice(Notice::Damaged { at }) => damaged.push(at),
+                    Event::Notice(Notice::Damaged { at, .. }) => damaged.push(at),
                     _ => {}
                 }
             }

@@ -54,6 +54,8 @@ pub struct Settings {
     /// One crash state in so many goes on after it was judged: the host writes, units are collected, checkpoints are
     /// taken, and power fails again.
     pub go_on_one_in: u64,
+    /// Whether volumes get reservations.
+    pub reserves: bool,
 }
 
 /// With which numbers a pool begins: epoch, revision, sequence, generation and the identifiers of volumes.
@@ -261,6 +263,7 @@ impl Settings {
             groups,
             wrong,
             go_on_one_in,
+            reserves: false,
         }
     }
 }

@@ -69,13 +69,15 @@ pub enum Situation {
     Changing,
     /// Devices that are mirrored pairs and striped groups, one member of which is wrong.
     Members,
+    /// Volumes that promise more than the pool holds, with room reserved for every second one.
+    Reserved,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
     ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 14] = [
+    pub const ALL: [Situation; 15] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -89,6 +91,7 @@ impl Situation {
         Situation::CrashOnCrash,
         Situation::Changing,
         Situation::Members,
+        Situation::Reserved,
         Situation::ManyUnits,
     ];
 
@@ -109,6 +112,7 @@ impl Situation {
             Situation::CrashOnCrash => "crash on crash",
             Situation::Changing => "changing devices",
             Situation::Members => "wrong member",
+            Situation::Reserved => "reserved room",
             Situation::ManyUnits => "100,000 units",
         }
     }
@@ -131,6 +135,7 @@ impl Situation {
             Situation::CrashOnCrash => crash_on_crash(seed, &mut rng),
             Situation::Changing => changing(seed, &mut rng),
             Situation::Members => members(seed, &mut rng),
+            Situation::Reserved => reserved(seed),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
@@ -207,6 +212,21 @@ fn members(seed: u64, rng: &mut Rng) -> Settings {
         settings.config.max_open_units = Config::new(settings.config.geometry).max_open_units;
     }
     settings.group_devices(rng);
+    settings
+}
+
+fn reserved(seed: u64) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    // A page of the map that has to leave memory is no part of this.
+    settings.config.map_memory_bytes = 64 << 20;
+    settings.mix.weights = [100, 8, 4, 4, 12, 1, 1, 1, 0];
+    settings.mix.total_blocks = settings.config.capacity_blocks(0) * 2;
+    settings.mix.most_volumes = 4;
+    settings.mix.least_blocks = 8;
+    settings.mix.most_blocks = 64;
+    settings.mix.hot_blocks = u64::MAX;
+    settings.requests = 400;
+    settings.reserves = true;
     settings
 }
 

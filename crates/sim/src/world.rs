@@ -6,6 +6,7 @@
 
 mod judge;
 mod member;
+mod reserves;
 mod rest;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::numbers;
 use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
 use crate::wrong::{Earlier, Wrong};
+use reserves::Reserves;
 
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
 const IN_VAIN: u32 = 16;
@@ -115,6 +117,7 @@ pub struct World {
     gone: BTreeMap<(VolumeId, u64), WriteNumber>,
     /// What the wrong member durably held at some time.
     kept: Earlier,
+    reserves: Reserves,
 }
 
 impl World {
@@ -150,6 +153,7 @@ impl World {
             before: None,
             gone: BTreeMap::new(),
             kept: Earlier::default(),
+            reserves: Reserves::default(),
         };
         if let Err(trouble) = world.make_pool() {
             world.wrong.push(format!("a new pool cannot be opened: {trouble:?}"));
@@ -188,6 +192,7 @@ impl World {
             before: None,
             gone: self.gone.clone(),
             kept: self.kept.clone(),
+            reserves: Reserves::default(),
         };
         world.machine.pages_lost_before = self.machine.pages_lost();
         world.came_back(false);
@@ -238,7 +243,7 @@ impl World {
             match event {
                 Event::Complete(id, result) => self.completed(id, result),
                 Event::Notice(Notice::Failed) => self.went_down(),
-                Event::Notice(Notice::Damaged { at }) => self.called_damaged(at),
+                Event::Notice(Notice::Damaged { at, .. }) => self.called_damaged(at),
                 Event::Notice(_) => {}
             }
         }
@@ -451,6 +456,7 @@ impl World {
         }
         match (pending, result) {
             (Pending::Change { version, durable, .. }, Ok(_)) => {
+                self.has_found_room(version);
                 let outcome = if durable { Outcome::Durable } else { Outcome::Done };
                 self.model.end_change(version, outcome);
             }
@@ -459,6 +465,7 @@ impl World {
             }
             (Pending::Create(version), Ok(Reply::Created(id))) => {
                 self.model.end_create(version, Some(id));
+                self.reserve(id);
             }
             (Pending::Create(version), Ok(Reply::Done | Reply::Scrubbed { .. })) => {
                 self.wrong.push(format!("creation {version} was answered without a volume"));
@@ -598,6 +605,7 @@ impl World {
         }
         let hasty = self.rng.below(HASTY_ONE_IN) == 0;
         self.look_around(hasty);
+        self.reserve_again(!hasty);
     }
 
     /// Reads everything, for the errors of it; nothing may be on its way.

@@ -56,7 +56,10 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let geometry = media.geometry;
     let config = settings.config(geometry)?;
     let volumes = settings.volume_sizes(&config)?;
-    refuse_little_memory(&settings, &config, volumes.iter().map(|(_, blocks)| *blocks))?;
+    let sizes = volumes.iter().map(|(_, blocks)| *blocks);
+    if let Some(little) = little_memory(&settings, &config, sizes) {
+        bail!(little);
+    }
     let driver = Driver::format(config.clone(), pool, media.storage)?;
     let (took, groups) = (std::time::Duration::ZERO, media.groups);
     let mut opened = Opened { driver, config, replayed: (0, 0), took, groups };
@@ -92,19 +95,19 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     printed
 }
 
-/// Refuses memory that is stated and is too little for the maps of `volumes` and for what the placement remembers.
-fn refuse_little_memory(
+/// Why the memory in the settings is too little for maps of `volumes` and for the placement, and what to set instead.
+pub(super) fn little_memory(
     settings: &Settings,
     config: &Config,
     volumes: impl Iterator<Item = u64>,
-) -> anyhow::Result<()> {
+) -> Option<String> {
     /// Placements that remember less, from the best to the least.
     const SMALLER: [&str; 4] = ["auto:4", "auto:16", "auto:64", "sepgc"];
-    let Some(memory) = settings.pool.memory else { return Ok(()) };
+    let memory = settings.pool.memory?;
     let maps = config.least_map_memory(volumes);
     let needed = |config: &Config| maps + config.most_placement_memory();
     if needed(config) <= memory.0 {
-        return Ok(());
+        return None;
     }
     let fits = |name: &&&str| {
         let placement = name.parse().expect("it is listed");
@@ -113,11 +116,11 @@ fn refuse_little_memory(
     let (all, placement) = (Bytes(needed(config)), Bytes(config.most_placement_memory()));
     let smaller = SMALLER.iter().find(fits);
     let smaller = smaller.map_or(String::new(), |name| format!(", or set placement = \"{name}\""));
-    bail!(
+    Some(format!(
         "pool.memory is {memory}, and this pool needs up to {all} at least: {placement} for placement `{}`, the rest for \
          maps. Raise pool.memory{smaller}",
         config.placement
-    )
+    ))
 }
 
 /// A file that was not there before; when this is dropped, it is not there afterwards either.

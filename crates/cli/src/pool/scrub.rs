@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use thermocline_engine::{HostError, HostRequest, Notice, Reply, RequestId};
+use thermocline_engine::{Extent, HostError, HostRequest, Notice, Reply, RequestId, VolumeInfo};
+use thermocline_format::Location;
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Settings};
+use thermocline_types::Bytes;
 
 use super::open::{on_trial, to_write};
 use super::{Broken, CODES, verdict};
@@ -50,11 +52,29 @@ pub struct ScrubArgs {
     json: bool,
 }
 
-/// Where something is wrong.
-#[derive(Serialize)]
+/// A damaged place.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Place {
     unit: u32,
     block: u32,
+    /// The volume that has data there, or a part of its map, and the bytes that cannot be read for it.
+    #[serde(flatten)]
+    holds: Option<Held>,
+}
+
+/// Bytes of a volume.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Held {
+    volume: String,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Held {
+    fn new(extent: Extent, volumes: &[VolumeInfo]) -> Option<Held> {
+        let volume = volumes.iter().find(|info| info.id == extent.volume)?.name.to_string();
+        Some(Held { volume, offset: extent.lba * 4096, bytes: extent.blocks * 4096 })
+    }
 }
 
 #[derive(Serialize)]
@@ -100,11 +120,15 @@ fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Re
         }
         bar.set(driver.engine().scrubbed());
     };
-    let damaged: BTreeSet<(u32, u32)> = driver
+    let volumes = driver.engine().volumes();
+    let damaged: BTreeSet<Place> = driver
         .notices()
         .iter()
-        .filter_map(|notice| match notice {
-            Notice::Damaged { at } => Some((at.unit.0, at.block)),
+        .filter_map(|notice| match *notice {
+            Notice::Damaged { at: Location { unit, block }, holds } => {
+                let holds = holds.and_then(|extent| Held::new(extent, &volumes));
+                Some(Place { unit: unit.0, block, holds })
+            }
             _ => None,
         })
         .collect();
@@ -116,8 +140,7 @@ fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Re
         }
         Err(error) => return Err(error.into()),
     };
-    let damaged: Vec<Place> =
-        damaged.into_iter().map(|(unit, block)| Place { unit, block }).collect();
+    let damaged: Vec<Place> = damaged.into_iter().collect();
     let clean = damaged.is_empty() && (repaired || wrong_on_a_member == 0);
     let schema = "thermocline.scrub/1";
     Ok(Report { schema, clean, blocks, wrong_on_a_member, repaired, damaged })
@@ -125,8 +148,11 @@ fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Re
 
 fn text(report: &Report) -> String {
     let mut text = String::new();
-    for Place { unit, block } in &report.damaged {
-        text += &format!("unit {unit} block {block} is not what was written\n");
+    for Place { unit, block, holds } in &report.damaged {
+        let holds = holds.as_ref().map_or_else(String::new, |Held { volume, offset, bytes }| {
+            format!(", {} of volume `{volume}` at byte {offset},", Bytes(*bytes))
+        });
+        text += &format!("unit {unit} block {block}{holds} is not what was written\n");
     }
     match (report.wrong_on_a_member, report.repaired) {
         (0, _) => {}

@@ -9,6 +9,7 @@ pub(super) mod fullness;
 pub(super) mod http;
 mod metrics;
 mod record;
+pub(super) mod scrubs;
 mod signals;
 pub(super) mod sockets;
 pub mod state;
@@ -19,6 +20,7 @@ pub(super) mod wear;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -26,16 +28,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use thermocline_engine::Notice;
-use thermocline_format::Location;
+use thermocline_engine::{Config, Notice};
+use thermocline_format::PoolId;
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
-    Event, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Trouble, VolumeLimits,
+    DamageFound, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings,
+    Settings, Trouble, VolumeLimits,
 };
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
+use super::format::little_memory;
 use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
 use super::{Broken, CODES, open_files, print, say};
 use devices::{Devices, End};
@@ -44,6 +48,7 @@ use fronts::Fronts;
 use fullness::{FullnessReport, ROOM};
 use http::Site;
 use record::Tap;
+use scrubs::ScrubRecorder;
 use sockets::{Addresses, Sockets};
 use state::{Failure, Late, State};
 use stop::{Kept, Stop, Worker};
@@ -152,11 +157,15 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
         say(format_args!("{short}: {MORE_FAST}"));
     }
+    warn_of_memory(&settings, &opened.config, &opened.sizes());
     let (failure, late) = (Failure::default(), Late::default());
     let end = End { failure: Failure::clone(&failure), stop };
     let devices = Devices::new(settings.clone(), opened.groups, end);
-    let listener = listener((&failure, &late), devices.clone(), &args.settings);
-    let pool = Pool::start_with(opened.driver, listener, &upkeep(&serve, &settings));
+    let (scrubs, recorder) = scrubs(args, &settings, opened.driver.engine().pool_id())?;
+    let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
+    let listener = listener((&failure, &late), devices.clone(), &args.settings, records);
+    let upkeep = PoolUpkeep { scrubs, ..upkeep(&serve, &settings) };
+    let pool = Pool::start_with(opened.driver, listener, &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
@@ -190,6 +199,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     drop((sockets, status));
     let closed = close(pool, closer, &mut stop);
     tap.stop(patience);
+    // The pool is gone, and with it the sender of records. A thread that panicked has said so.
+    drop(recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
     if let Some(failure) = failure.get() {
         return Err(Broken(failure.clone()).into());
     }
@@ -200,7 +211,18 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 fn upkeep(serve: &ServeSettings, settings: &Settings) -> PoolUpkeep {
     let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
     let flush_after = (after > 0).then_some(Duration::from_secs(after));
-    PoolUpkeep { flush_after, endurance: settings.endurance(), marks: settings.fullness_marks() }
+    let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
+    PoolUpkeep { flush_after, endurance, marks, scrubs: None }
+}
+
+/// When the pool scrubs itself, which writes what is right over what is wrong, and who stores the record of that.
+fn scrubs(
+    args: &ServeArgs,
+    settings: &Settings,
+    pool: PoolId,
+) -> anyhow::Result<(Option<ScrubSchedule>, Option<ScrubRecorder>)> {
+    let started = if args.read_only { None } else { ScrubRecorder::start(settings, pool)? };
+    Ok(started.unzip())
 }
 
 /// Waits until all clients have their answers and the files are unmounted, within bounds.
@@ -234,6 +256,14 @@ fn warn_of_http(serve: &ServeSettings) {
             "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
              are in them"
         ));
+    }
+}
+
+/// Warns of memory in the settings that is too little. The pool was formatted with other settings, or has more volumes
+/// by now: it is served in any case.
+fn warn_of_memory(settings: &Settings, config: &Config, volumes: &[u64]) {
+    if let Some(little) = little_memory(settings, config, volumes.iter().copied()) {
+        say(format_args!("{little}; until then the service takes more memory than that"));
     }
 }
 
@@ -325,6 +355,7 @@ fn listener(
     (failure, late): (&Failure, &Late),
     devices: Devices,
     settings: &Path,
+    records: Option<Sender<ScrubRecord>>,
 ) -> thermocline_runtime::Listener {
     let (failure, late) = (Failure::clone(failure), Late::clone(late));
     let (settings, mut damaged) = (settings.to_owned(), 0_u64);
@@ -334,9 +365,10 @@ fn listener(
             say(format_args!("{trouble}"));
             last = Some(trouble);
         }
-        Event::Notice(Notice::Damaged { at }) => {
+        Event::Damaged(found) => {
             damaged += 1;
-            if let Some(text) = damage(damaged, at, &devices.device_of(at.unit), &settings) {
+            let device = devices.device_of(found.at.unit);
+            if let Some(text) = damage(damaged, &found, &device, &settings) {
                 say(format_args!("{text}"));
             }
         }
@@ -371,23 +403,38 @@ fn listener(
             }
             *late.lock().unwrap_or_else(PoisonError::into_inner) = now;
         }
+        Event::Scrub(record) => {
+            let findings = record.last.filter(|last| {
+                record.current.is_none() && last.found.damaged + last.found.mended > 0
+            });
+            if let Some(last) = findings {
+                say(format_args!("a scrub has {}", scrubs::ended(&last)));
+            }
+            // Whoever stores it lives as long as the pool.
+            records.iter().for_each(|records| _ = records.send(record));
+        }
         Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
         Event::Notice(_) => {}
     })
 }
 
 /// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
-fn damage(count: u64, at: Location, device: &str, settings: &Path) -> Option<String> {
+fn damage(count: u64, found: &DamageFound, device: &str, settings: &Path) -> Option<String> {
     /// Lines with a place. Chosen.
     const NAMED: u64 = 5;
     let remedy = format!(
         "stop the service, and `thermocline check {}` names volumes and offsets",
         settings.display()
     );
+    let DamageFound { at, holds } = found;
+    let holds = holds.as_ref().map_or_else(String::new, |(volume, bytes)| {
+        format!(", {} of volume `{volume}` at byte {}", Bytes(bytes.end - bytes.start), bytes.start)
+    });
     let is_power = count.is_multiple_of(10_u64.pow(count.ilog10()));
     match count {
         1..=NAMED => Some(format!(
-            "{device}: the block at {at} cannot be read, or is not what was written; reading it is an error. {remedy}"
+            "{device}: the block at {at}{holds}, cannot be read, or is not what was written; reading it is an error. \
+             {remedy}"
         )),
         _ if is_power => Some(format!("{count} reads have met damaged blocks; {remedy}")),
         _ => None,

@@ -17,10 +17,10 @@ use super::{CODES, print};
 #[command(after_help = format!("\
 ALWA is device bytes over host bytes. A pool with fast devices has columns for each class of devices. On simulated drives, DLWA is what they wrote to their media over what was written
 to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. A line stands for its interval, and rates are per second; the
-total is that of the last of these ratios since the pool was opened. Requests are those of all front ends.
+total is that of the last of these ratios since the service began. Requests are those of all front ends.
 
 Examples:
-  thermocline stat pool.toml             one line: all since the pool was opened
+  thermocline stat pool.toml             one line: all since the service began
   thermocline stat pool.toml 1           a line per second, until Ctrl-C
 
 {CODES}"))]

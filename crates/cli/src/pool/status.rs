@@ -18,6 +18,7 @@ use super::open::on_trial;
 use super::serve::control::Serving;
 use super::serve::devices::DrainStatus;
 use super::serve::fullness::{FullnessReport, ROOM};
+use super::serve::scrubs::ScrubReport;
 use super::serve::state::MediaStatus;
 use super::serve::wear::WearReport;
 use super::serve::{STATUS, sockets};
@@ -146,7 +147,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         volumes: volumes.iter().map(Listed::new).collect(),
         unit_bytes: unit_bytes(&pool.config.geometry).0,
         units,
-        media: MediaStatus::all(engine),
+        media: MediaStatus::all(engine, |media| engine.written_on(media)),
         fullness: FullnessReport::of(&engine.occupancy(), settings.fullness_marks()),
     };
     if args.json {
@@ -166,9 +167,16 @@ fn served(status: &Value) -> anyhow::Result<String> {
     match number(&engine["damaged_blocks"])? {
         0 => {}
         reads => risks.push(format!(
-            "{reads} reads have met damaged blocks since the pool was opened: stop the service, and `thermocline check` \
+            "{reads} reads have met damaged blocks since the service began: stop the service, and `thermocline check` \
              names volumes and offsets"
         )),
+    }
+    let scrub = match &status["scrub"] {
+        Value::Null => None,
+        scrub => Some(ScrubReport::deserialize(scrub)?),
+    };
+    if let Some(places) = scrub.as_ref().map(ScrubReport::damaged).filter(|places| *places > 0) {
+        risks.push(format!("{places} places that a scrub found damaged"));
     }
     match number(&engine["at_risk_bytes"])? {
         0 if risks.is_empty() => risks.push("nothing: all that was written is durable".to_owned()),
@@ -185,6 +193,7 @@ fn served(status: &Value) -> anyhow::Result<String> {
     }
     let fullness = FullnessReport::deserialize(&status["fullness"])?;
     text += &full(&fullness);
+    text += &scrub.map_or(String::new(), |scrub| scrub.to_string());
     for wear in status["wear"].as_array().into_iter().flatten() {
         text += &format!("{}\n", WearReport::deserialize(wear)?);
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::serve::{Served, format, format_mirrored, format_tiered, run};
+use super::serve::{Served, command, format, format_mirrored, format_tiered, run};
 use super::serve_metrics::{metric, metrics};
 use crate::{Done, scratch, write};
 
@@ -119,7 +119,7 @@ fn memory_that_is_too_little_for_the_placement_is_refused_with_what_fits() {
     let folder = folder.path();
     let pool = |more: &str| {
         let text = format!(
-            "[device]\npath = 'pool.img'\nsize = '1TB'\n[pool]\n{more}\n[[volumes]]\nname = 'v'\nsize = '800GB'\n"
+            "[device]\npath = 'pool.img'\nsize = '1TB'\n[pool]\n{more}\n[[volumes]]\nname = 'second'\nsize = '800GB'\n"
         );
         write(folder, "pool.toml", text);
     };
@@ -135,6 +135,13 @@ fn memory_that_is_too_little_for_the_placement_is_refused_with_what_fits() {
     fs::remove_file(folder.join("pool.img")).expect("it was made");
     pool("");
     run(folder, "format pool.toml").ok();
+    pool("memory = '64MiB'");
+    let mut serve = command(folder, "serve pool.toml");
+    serve.stderr(fs::File::create(folder.join("said.txt")).expect("a file"));
+    assert_eq!(Served::spawn(folder, serve).stop(), 0);
+    let said = fs::read_to_string(folder.join("said.txt")).expect("it was said");
+    let expected = "pool.memory is 64 MiB, and this pool needs up to";
+    assert!(said.contains(expected) && said.contains("Raise pool.memory, or set"), "{said}");
 }
 
 #[test]

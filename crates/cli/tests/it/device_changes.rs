@@ -187,8 +187,18 @@ fn a_pool_grows_with_its_last_device() {
     let served = Served::start(folder, "");
     refuses(folder, "device grow pool.toml a.img", "state a larger `size`");
     write_some(&mut served.client("main"), &mut ledger, &mut rng).expect("it is served as before");
+    let counted = || {
+        let status = served.status();
+        let volume = &status["volumes"][0]["host_bytes_written"];
+        [&status["engine"]["host_bytes_written"], &status["engine"]["device_bytes_written"], volume]
+            .map(|bytes| bytes.as_u64().expect("bytes"))
+    };
+    let before = counted();
     name_of_size(folder, "a.img", 160);
     does(folder, "device grow pool.toml a.img");
+    let after = counted();
+    let all = before.iter().zip(after).all(|(before, after)| (1..=after).contains(before));
+    assert!(all, "counters go on over a device change: {before:?}, {after:?}");
     assert_eq!(served.status()["engine"]["units"], 160);
     compare(&mut served.client("main"), &mut ledger);
     write_and_kill(served, &mut ledger, &mut rng);

@@ -36,6 +36,7 @@ mod serve_mistakes;
 mod serve_postgres;
 mod serve_raid;
 mod serve_record;
+mod serve_scrubs;
 mod serve_settings;
 mod serve_volumes;
 mod specs;

@@ -149,11 +149,15 @@ impl Served {
     }
 
     pub fn status(&self) -> Value {
+        serde_json::from_str(&self.get("/status")).expect("JSON")
+    }
+
+    /// What the status socket answers.
+    pub fn get(&self, path: &str) -> String {
         let mut stream =
             UnixStream::connect(self.folder.join("pool.status.sock")).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        let answer = get(&mut stream, "/status");
-        serde_json::from_str(&answer).expect("JSON")
+        get(&mut stream, path)
     }
 
     /// Sends a signal, as `kill` names it.

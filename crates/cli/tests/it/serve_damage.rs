@@ -11,7 +11,7 @@ use super::serve::{Served, command, format, run};
 use crate::scratch;
 
 /// A block that nothing packs.
-fn block(number: u64) -> Vec<u8> {
+pub fn block(number: u64) -> Vec<u8> {
     let mut state = number + 1;
     let word = |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -22,7 +22,12 @@ fn block(number: u64) -> Vec<u8> {
 
 /// Spoils the blocks in the image of the pool. Returns how many were found there.
 fn spoil(folder: &Path, blocks: &[u64]) -> usize {
-    let path = folder.join("pool.img");
+    spoil_in(folder, "pool.img", blocks)
+}
+
+/// The same in the image of one of several devices.
+pub fn spoil_in(folder: &Path, image: &str, blocks: &[u64]) -> usize {
+    let path = folder.join(image);
     let image = fs::read(&path).expect("it is there");
     let file = File::options().write(true).open(&path).expect("writable");
     let wanted: Vec<Vec<u8>> = blocks.iter().map(|number| block(*number)).collect();
@@ -65,8 +70,15 @@ fn damage_is_told_with_its_device_and_its_blocks_can_be_given_up_by_range() {
     assert_eq!(served.stop(), 0);
     let said = fs::read_to_string(folder.join("said.txt")).expect("it was said");
     assert_eq!(said.matches("pool.img: the block at unit").count(), 5, "{said}");
+    let place =
+        ", 4 KiB of volume `main` at byte 32768, cannot be read, or is not what was written";
+    assert_eq!(said.matches(place).count(), 1, "{said}");
     assert_eq!(said.matches("10 reads have met damaged blocks").count(), 1, "{said}");
     assert!(said.contains("thermocline check pool.toml"), "{said}");
+    let scrubbed = run(folder, "scrub pool.toml");
+    assert_eq!(scrubbed.code, 1, "{}", scrubbed.err);
+    let place = ", 4 KiB of volume `main` at byte 163840, is not what was written";
+    assert!(scrubbed.out.contains(place), "{}", scrubbed.out);
     let listed = run(folder, "volume give-up pool.toml main");
     assert_eq!(listed.code, 1, "{}", listed.err);
     for expected in [

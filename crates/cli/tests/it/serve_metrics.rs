@@ -11,6 +11,7 @@ use thermocline_nbd::protocol::request::{Command, flag};
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
 use super::serve_fuse;
+use super::serve_scrubs::schedule_scrubs;
 use crate::{numbers, repository, scratch, write};
 
 /// What a server tells on `/metrics`.
@@ -380,6 +381,7 @@ fn every_metric_of_the_dashboard_and_of_the_alert_rules_is_served() {
     let folder = scratch();
     let folder = folder.path();
     format_simulated(folder, "p5316");
+    schedule_scrubs(folder, "30d");
     let served = Served::start(folder, "");
     write_blocks(&served, 1);
     let text = metrics(&served);

@@ -12,7 +12,7 @@ use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Tried, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, Extent, HostError, Notice, Reply, RequestId};
+use crate::request::{Action, Extent, HostError, Reply, RequestId};
 use crate::write_cache::{Owner, Owners, Staged};
 
 /// When blocks can be staged that the host writes.
@@ -107,14 +107,14 @@ impl<P: Payload> Engine<P> {
                 }
                 (old, place) => {
                     if let Some(old) = old {
-                        self.read_run(request, old, &into);
+                        self.read_run(request, extent, old, &into);
                     }
                     place.map(|(at, value)| Run { at, first: index, values: vec![value] })
                 }
             };
         }
         if let Some(run) = run {
-            self.read_run(request, run, &into);
+            self.read_run(request, extent, run, &into);
         }
         self.request_progress(request, 1, error);
     }
@@ -141,14 +141,14 @@ impl<P: Payload> Engine<P> {
         None
     }
 
-    fn read_run(&mut self, request: u32, run: Run, into: &P) {
+    fn read_run(&mut self, request: u32, asked: Extent, run: Run, into: &P) {
         self.requests.need(request, 1);
         self.space.add_reader(run.at.unit);
         let blocks = run.values.len() as u32;
         let into = into.slice(run.first, blocks);
+        let (volume, lba) = (asked.volume, asked.lba + u64::from(run.first));
         let unit = run.at.unit;
-        let asked = Op::HostRead { request, unit, expected: run.values };
-        let op = self.ops.insert(asked);
+        let op = self.ops.insert(Op::HostRead { request, volume, lba, unit, expected: run.values });
         let version = Version::AS_READ;
         self.device(op, DeviceCmd::Read { at: run.at, blocks, into: Some(into), version });
     }
@@ -156,6 +156,7 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn read_done(
         &mut self,
         request: u32,
+        extent: Extent,
         unit: UnitId,
         expected: &[Value],
         lost: &[u32],
@@ -163,15 +164,16 @@ impl<P: Payload> Engine<P> {
     ) {
         self.space.drop_reader(unit);
         let wrong = match result {
-            Err(_) => expected.first(),
-            Ok(()) => lost.first().map(|index| &expected[*index as usize]),
+            Err(_) => Some(0),
+            Ok(()) => lost.first().copied(),
         };
         let wrong =
-            wrong.and(expected.first()).filter(|_| bug!(self.config, UnreadableMisnamed)).or(wrong);
-        let error = wrong.map(|value| {
-            let at = self.addresses.location(value.address());
+            wrong.map(|index| if bug!(self.config, UnreadableMisnamed) { 0 } else { index });
+        let error = wrong.map(|index| {
+            let at = self.addresses.location(expected[index as usize].address());
             self.stats.damaged_blocks += 1;
-            self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+            let lba = extent.lba + u64::from(index);
+            self.report_damage(at, Some(Extent { lba, blocks: 1, ..extent }));
             HostError::Unreadable(at)
         });
         self.request_progress(request, 1, error);

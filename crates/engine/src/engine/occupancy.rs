@@ -5,6 +5,7 @@
 
 use thermocline_format::VolumeId;
 
+use crate::bugs::bug;
 use crate::engine::Engine;
 use crate::payload::Payload;
 use crate::request::HostError;
@@ -79,6 +80,7 @@ impl<P: Payload> Engine<P> {
     /// Blocks for which the volume itself has a reservation need only room in the pool.
     pub(crate) fn has_room_for(&self, index: u16, new: u64, pages: u64) -> bool {
         let own = self.volumes.has_reserves() && new <= self.volumes.shortfall(index);
+        let own = own || bug!(self.config, ReserveNotHeld);
         let held = if own { Held::default() } else { self.volumes.held_beside(Some(index)) };
         self.volumes.mapped() + new + held.blocks <= self.capacity_blocks(pages + held.pages)
     }

@@ -11,7 +11,7 @@ use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{Background, LOADS, Loaded, Parked, Tried, WORDS, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, HostError, Notice};
+use crate::request::{Action, Extent, HostError, Notice};
 use crate::volumes::{PageCursor, Walk};
 
 impl<P: Payload> Engine<P> {
@@ -138,6 +138,13 @@ impl<P: Payload> Engine<P> {
         self.pages.await_memory(what, tried != Tried::Not);
     }
 
+    /// The blocks of a volume that a page of its map covers.
+    pub(crate) fn extent_of_page(&self, volume: u16, page: u64) -> Extent {
+        let map = self.volumes.map(volume);
+        let lba = page * PAGE;
+        Extent { volume: map.id, lba, blocks: PAGE.min(map.blocks.saturating_sub(lba)) }
+    }
+
     /// The error of a request for blocks of a damaged page.
     pub(crate) fn damaged_page(&self, volume: u16, page: u64) -> HostError {
         let at = self.volumes.map(volume).page_at(page).location(&self.config.geometry);
@@ -169,7 +176,7 @@ impl<P: Payload> Engine<P> {
             None => {
                 mark!(PageDamaged);
                 self.pages.note_damaged((volume, page));
-                self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+                self.report_damage(at, Some(self.extent_of_page(volume, page)));
             }
         }
         parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Page));

@@ -10,11 +10,12 @@
 //!   block that was overwritten while it was being read.
 //! * A unit that is looked at is not reset: its place in memory has a reader.
 
+mod pace;
 mod versions;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
-use thermocline_types::{Lba, UnitId, Version};
+use thermocline_types::{Lba, Time, UnitId, Version};
 
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
 use crate::durability::Then;
@@ -24,9 +25,11 @@ use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
-use crate::request::{Action, Notice, Reply};
+use crate::request::{Action, Extent, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
 
+pub(crate) use pace::Pace;
+pub use pace::ScrubProgress;
 use versions::Disputed;
 
 /// Blocks that are read one by one at once. Chosen, not measured.
@@ -89,10 +92,19 @@ enum Step {
     Heal,
 }
 
+/// Who wants a scrub.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    /// A request, which waits for it.
+    Host(u32),
+    /// Nobody waits for it.
+    Background(Pace),
+}
+
 /// A scrub in progress.
 #[derive(Debug)]
 pub(crate) struct Scrub {
-    request: u32,
+    asked: Asked,
     unit: UnitId,
     step: Step,
     /// Where the chunks of the unit end.
@@ -118,15 +130,44 @@ pub(crate) struct Scrub {
     blocks: u64,
     damaged: u64,
     mended: u64,
-    /// As `damaged` when the unit was begun.
-    damaged_before: u64,
+    /// As it was when the unit was begun.
+    begun: ScrubProgress,
+}
+
+impl Scrub {
+    /// Whether it looks at a unit, of which it is a reader.
+    fn is_in_unit(&self) -> bool {
+        !matches!(self.step, Step::Begin | Step::Retry | Step::Next)
+    }
+
+    /// What was asked of the device is there. In the background it rests after that.
+    fn answered(&mut self, now: Time) {
+        self.waiting -= 1;
+        self.rest(now);
+    }
+
+    /// Nothing more of the unit is read.
+    fn leave_unit(&mut self) {
+        self.seen.clear();
+        self.left.clear();
+        if let Step::Walk(_) = self.step {
+            self.step = Step::Read;
+        }
+    }
+
+    fn rest(&mut self, now: Time) {
+        if let Asked::Background(pace) = &mut self.asked {
+            pace.rest(now);
+        }
+    }
 }
 
 impl<P: Payload> Engine<P> {
-    pub(crate) fn begin_scrub(&mut self, request: u32) {
+    pub(crate) fn begin_scrub(&mut self, asked: Asked, from: UnitId) {
+        let unit = from.min(UnitId(self.config.geometry.units()));
         self.scrubs.push_back(Scrub {
-            request,
-            unit: UnitId(0),
+            asked,
+            unit,
             step: Step::Begin,
             end: 0,
             waiting: 0,
@@ -142,7 +183,7 @@ impl<P: Payload> Engine<P> {
             blocks: 0,
             damaged: 0,
             mended: 0,
-            damaged_before: 0,
+            begun: ScrubProgress { unit, blocks: 0, damaged: 0, mended: 0 },
         });
     }
 
@@ -166,11 +207,15 @@ impl<P: Payload> Engine<P> {
             Step::Versions(member, _) => member < self.members_of(scrub.unit),
             _ => false,
         };
+        let abreast = if let Asked::Host(_) = scrub.asked { READS } else { 1 };
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
         let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
         let writers = || self.space.has_writers(scrub.unit);
         let blocked = self.phase == Phase::Failed && ended && writers();
-        if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < READS) {
+        if self.scrub_is_given_up(&scrub) {
+            return true;
+        }
+        if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < abreast) {
             self.scrubs.push_front(scrub);
             return false;
         }
@@ -178,6 +223,15 @@ impl<P: Payload> Engine<P> {
             let worked = self.scrub_judge(&mut scrub);
             self.scrubs.push_front(scrub);
             return worked;
+        }
+        if scrub.is_in_unit() && self.space.units().valid_count(scrub.unit) == 0 {
+            // Nothing in it counts any more: whoever wants to reset it need not wait.
+            mark!(ScrubLeavesUnit);
+            scrub.leave_unit();
+        }
+        if self.scrub_rests(&mut scrub) {
+            self.scrubs.push_front(scrub);
+            return false;
         }
         let mut worked = true;
         match scrub.step {
@@ -248,6 +302,10 @@ impl<P: Payload> Engine<P> {
             }
             scrub.judging.pop();
         }
+        if scrub.judging.len() < before {
+            // Pages of maps that had to be read count for it as well.
+            scrub.rest(self.now);
+        }
         scrub.judging.len() < before
     }
 
@@ -272,7 +330,7 @@ impl<P: Payload> Engine<P> {
             scrub.left.push((block, false));
         } else if !sound {
             mark!(ScrubBlockDamaged if !missing);
-            self.scrub_hit(scrub, at);
+            self.scrub_hit(scrub, at, self.extent_of(block));
         }
     }
 
@@ -290,7 +348,8 @@ impl<P: Payload> Engine<P> {
                         mark!(ScrubMapDamaged);
                         let at = self.volumes.map(volume).page_at(page);
                         let at = at.location(&self.config.geometry);
-                        self.scrub_hit(scrub, at.expect("a page that is nowhere is not damaged"));
+                        let at = at.expect("a page that is nowhere is not damaged");
+                        self.scrub_hit(scrub, at, Some(self.extent_of_page(volume, page)));
                     }
                 }
             }
@@ -303,10 +362,18 @@ impl<P: Payload> Engine<P> {
     /// Begins with the next unit. Returns whether there was none, and the scrub is over.
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
         if scrub.unit.0 == self.config.geometry.units() {
-            let Scrub { blocks, damaged, mended, .. } = *scrub;
-            let reply = Reply::Scrubbed { blocks, damaged, mended };
-            self.requests.set_reply(scrub.request, reply);
-            self.request_progress(scrub.request, 1, None);
+            let Scrub { asked, blocks, damaged, mended, .. } = *scrub;
+            match asked {
+                Asked::Host(request) => {
+                    let reply = Reply::Scrubbed { blocks, damaged, mended };
+                    self.requests.set_reply(request, reply);
+                    self.request_progress(request, 1, None);
+                }
+                Asked::Background(_) => {
+                    let notice = Notice::Scrubbed { blocks, damaged, mended };
+                    self.actions.push_back(Action::Notice(notice));
+                }
+            }
             return true;
         }
         scrub.end = 0;
@@ -316,7 +383,8 @@ impl<P: Payload> Engine<P> {
             scrub.unit.0 += 1;
         } else {
             self.space.add_reader(scrub.unit);
-            scrub.damaged_before = scrub.damaged;
+            let Scrub { unit, blocks, damaged, mended, .. } = *scrub;
+            scrub.begun = ScrubProgress { unit, blocks, damaged, mended };
             scrub.step = Step::Walk(0);
         }
         false
@@ -354,7 +422,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn scrub_found(&mut self, found: Result<FoundChunks<P>, DeviceError>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.waiting -= 1;
+        scrub.answered(self.now);
         let Step::Walk(from) = scrub.step else { panic!("a unit is being walked through") };
         mark!(ScrubUnreadable if found.is_err());
         // What cannot be read as a whole is read block by block.
@@ -380,10 +448,21 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Something is wrong at `at`.
-    fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location) {
+    fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location, holds: Option<Extent>) {
         scrub.damaged += 1;
         self.stats.damaged_blocks += 1;
-        self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+        self.report_damage(at, holds);
+    }
+
+    /// The blocks of a volume for which a block or a page of a map counts.
+    fn extent_of(&self, block: Counted) -> Option<Extent> {
+        let Counted { volume, lba, .. } = block;
+        if volume.is_user() {
+            return Some(Extent { volume, lba: lba.0, blocks: 1 });
+        }
+        let page = PageId::from_lba(lba);
+        let index = self.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
+        Some(self.extent_of_page(index, page.index.into()))
     }
 
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
@@ -568,7 +647,7 @@ impl<P: Payload> Engine<P> {
 
     pub(crate) fn scrub_read(&mut self, block: Counted, missing: bool, data: Option<&P>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.waiting -= 1;
+        scrub.answered(self.now);
         mark!(ScrubReadsBlock);
         let at = self.addresses.location(block.value.address());
         let sound = data.is_some_and(|data| self.counted_is_right(block, data, 0));
@@ -576,7 +655,7 @@ impl<P: Payload> Engine<P> {
             scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
         } else if !sound {
             mark!(ScrubBlockDamaged);
-            self.scrub_hit(&mut scrub, at);
+            self.scrub_hit(&mut scrub, at, self.extent_of(block));
         }
         self.scrubs.push_front(scrub);
     }
@@ -585,7 +664,7 @@ impl<P: Payload> Engine<P> {
         if let Some(at) = scrub.untold.take() {
             // A header that should tell of it is not there, wherever it was.
             mark!(ScrubHeaderDamaged);
-            self.scrub_hit(scrub, at);
+            self.scrub_hit(scrub, at, None);
         }
         scrub.told.clear();
         match self.members_of(scrub.unit) {

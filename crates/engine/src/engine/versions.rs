@@ -26,6 +26,9 @@ pub(crate) struct Tried<P> {
     lost: Vec<u32>,
     /// The version that is tried next, of the next block.
     next: u8,
+    /// The version of which the device could not read a run as a whole: each block of the run is tried in this version
+    /// first, since most of them are right there.
+    one_by_one: Option<Version>,
 }
 
 impl<P: Payload> Tried<P> {
@@ -35,7 +38,8 @@ impl<P: Payload> Tried<P> {
         loop {
             let index = *self.wrong.last()?;
             let at_once = matches!(self.read, Read::Chunks(_));
-            if self.next == members.max(1) || self.next > 0 && at_once {
+            let first = u8::from(self.one_by_one.is_some());
+            if self.next == members.max(1) + first || self.next > 0 && at_once {
                 self.lost.extend(self.wrong.pop());
                 self.next = 0;
                 continue;
@@ -62,7 +66,18 @@ impl<P: Payload> Tried<P> {
 
     /// The version that was asked for last.
     fn version(&self, members: u8) -> Version {
-        if members == 0 { Version::AS_READ } else { Version::without(usize::from(self.next) - 1) }
+        let tried = usize::from(self.next) - 1;
+        match self.one_by_one {
+            Some(version) if tried == 0 => version,
+            Some(_) => Version::without(tried - 1),
+            None if members == 0 => Version::AS_READ,
+            None => Version::without(tried),
+        }
+    }
+
+    /// Whether the version that was asked for last is the one of the run.
+    fn is_of_run(&self) -> bool {
+        self.one_by_one.is_some() && self.next == 1
     }
 }
 
@@ -118,7 +133,11 @@ impl<P: Payload> Engine<P> {
         }
         mark!(VersionWrong if self.members_of(read.unit()) > 0);
         let lost = Vec::new();
-        self.ask_another(Box::new(Tried { asked, done, read, wrong, lost, next: 0 }))
+        let one_by_one = match (&asked, &done) {
+            (Op::ScrubVersion { version, .. }, Err(_)) => Some(*version),
+            _ => None,
+        };
+        self.ask_another(Box::new(Tried { asked, done, read, wrong, lost, next: 0, one_by_one }))
     }
 
     /// Asks for the next version of what is wrong; returns the answer if there is none.
@@ -153,7 +172,7 @@ impl<P: Payload> Engine<P> {
             mark!(VersionRight);
             let at = tried.read.place(index, &self.config.geometry);
             let members = self.members_of(at.unit);
-            if members > 0 && !matches!(tried.read, Read::Chunks(_)) {
+            if members > 0 && !matches!(tried.read, Read::Chunks(_)) && !tried.is_of_run() {
                 self.heal(Heal::block(at, tried.version(members), &self.config.geometry));
                 self.version_was_wrong(&tried.asked, at);
             }

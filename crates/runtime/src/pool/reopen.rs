@@ -46,7 +46,7 @@ impl Reopening {
 
 impl Pool {
     /// Closes the pool and opens it again with `open`, or if that refuses, with `back`, as it was. Requests that come
-    /// meanwhile wait; volumes, their limits and their handles stay. What the engine counts begins anew.
+    /// meanwhile wait; volumes, their limits, their handles and all counts stay.
     ///
     /// # Errors
     /// [`ReopenError`].
@@ -78,11 +78,14 @@ impl Pool {
 impl Service {
     /// Closes the pool in order.
     pub(super) fn close(&mut self) -> Result<(), HostError> {
+        self.scrub_is_interrupted();
         let closed = self.driver.carry_out(HostRequest::Close);
         self.tell();
         closed?;
         let engine = self.driver.engine();
         self.governor.reopens(Instant::now(), |media| engine.written_on(media).bytes());
+        let drive = self.driver.device().storage().drive_counters();
+        self.earlier.add(engine, drive);
         Ok(())
     }
 

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
-use thermocline_engine::Config;
+use thermocline_engine::{Config, Notice};
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
 use thermocline_target::{
     BlockTarget as _, Buffer as Memory4k, Completion, Granular, Request, conformance,
@@ -444,4 +444,38 @@ fn a_pool_is_opened_again_under_its_clients() {
     drop(pool);
     let driver = opens(&file).expect("it was closed in order");
     assert!(driver.notices().contains(&Notice::Open { chunks: 0, entries: 0 }));
+}
+
+#[test]
+fn a_pool_scrubs_itself_when_it_is_due_and_keeps_what_it_found() {
+    let config = config(LogicalBlock::B4096);
+    let start = |storage: Memory, record: ScrubRecord| {
+        let driver =
+            Driver::format(config.clone(), PoolId([5; 16]), Box::new(storage) as AnyStorage);
+        let (sender, events) = channel();
+        let listener = Box::new(move |event| {
+            if let Event::Scrub(record) = event {
+                // The test may have seen enough.
+                let _ = sender.send(record);
+            }
+        });
+        let scrubs = Some(ScrubSchedule { every: Duration::from_secs(86_400), record });
+        let upkeep = PoolUpkeep { scrubs, ..PoolUpkeep::default() };
+        let pool = Pool::start_with(driver.expect("room for a pool"), listener, &upkeep);
+        (pool.expect("a thread"), events)
+    };
+    let (pool, events) = start(Memory::new(layout(&config)), ScrubRecord::default());
+    let begun = events.recv().expect("a scrub begins");
+    assert!(begun.last.is_none() && begun.current.is_some());
+    let ended = events.recv().expect("a scrub ends");
+    assert!(ended.current.is_none());
+    let last = ended.last.expect("it is known");
+    assert_eq!((last.found.damaged, last.found.mended), (0, 0));
+    assert_eq!(pool.look(|view| view.scrubs.map(|one| one.record)), Some(Some(ended)));
+    pool.close().expect("nothing fails");
+    // As long after a restart nothing is due.
+    let (pool, events) = start(Memory::new(layout(&config)), ended);
+    assert_eq!(pool.look(|view| view.scrubs.map(|one| one.record)), Some(Some(ended)));
+    pool.close().expect("nothing fails");
+    assert_eq!(events.try_iter().count(), 0, "nothing was scrubbed");
 }

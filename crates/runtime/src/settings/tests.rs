@@ -131,6 +131,14 @@ fn what_is_wrong_is_named() {
         ("[device]\npath = 'a'\n[pool]\nplacement = 'x'", "pool.placement: `x` is no placement"),
         ("[device]\npath = 'a'\n[pool]\nspare = 1.0", "pool.spare: is 1, must be 0 to 0.9"),
         (
+            "[device]\npath = 'a'\n[pool]\nscrub_every = '30'",
+            "pool.scrub_every: `30` is none of 0, 1h to 87600h and 1d to 3650d, such as 30d",
+        ),
+        (
+            "[device]\npath = 'a'\n[pool]\nscrub_every = '90000h'",
+            "pool.scrub_every: `90000h` is none",
+        ),
+        (
             "[device]\npath = 'a'\n[[volumes]]\nname = ''",
             "volumes[0].name: \"\" cannot be the name",
         ),
@@ -170,6 +178,18 @@ fn what_is_wrong_is_named() {
         let message = parse(text).map(|_| ()).expect_err(text);
         assert!(message.contains(expected), "{text}: {message}");
     }
+}
+
+#[test]
+fn scrubs_are_scheduled_in_hours_or_days() {
+    let every = |value: &str| {
+        let settings = parse(&format!("[device]\npath = 'a'\n[pool]\nscrub_every = {value}"));
+        settings.expect("sound").pool.scrub_every().map(|every| every.as_secs())
+    };
+    assert_eq!((every("'30d'"), every("'12 h'")), (Some(30 * 86_400), Some(12 * 3600)));
+    assert_eq!((every("'0'"), every("0")), (None, None));
+    let silent = parse("[device]\npath = 'a'").expect("sound");
+    assert_eq!(silent.pool.scrub_every(), None, "nothing is scrubbed unasked");
 }
 
 #[test]

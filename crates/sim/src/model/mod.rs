@@ -117,6 +117,14 @@ pub struct Model {
     clock: u64,
 }
 
+impl VolumeModel {
+    /// Blocks that may hold data of users.
+    fn mapped_blocks(&self) -> u64 {
+        let data = |history: &&History| history.steps().any(|step| !step.zeros);
+        self.blocks.iter().filter(data).count() as u64
+    }
+}
+
 impl Model {
     /// The volumes that exist for certain, with their sizes in blocks; none while a change of its size is open.
     pub fn volumes(&self) -> impl Iterator<Item = (VolumeId, u64)> {
@@ -143,8 +151,22 @@ impl Model {
     /// Blocks that may hold data of users.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
-        let data = |history: &&History| history.steps().any(|step| !step.zeros);
-        self.volumes.values().map(|volume| volume.blocks.iter().filter(data).count() as u64).sum()
+        self.volumes.values().map(VolumeModel::mapped_blocks).sum()
+    }
+
+    /// As [`Model::mapped_blocks`], of one volume.
+    #[must_use]
+    pub fn mapped_blocks_of(&self, volume: VolumeId) -> u64 {
+        self.volumes.get(&volume).map_or(0, VolumeModel::mapped_blocks)
+    }
+
+    /// The blocks that a change is about, while it is in work.
+    #[must_use]
+    pub fn changed_by(&self, version: WriteNumber) -> Option<Extent> {
+        match self.changes.get(&version)? {
+            Change::Blocks(extent) => Some(*extent),
+            _ => None,
+        }
     }
 
     /// The blocks of each volume, at the largest size that it may have.

@@ -139,7 +139,10 @@ impl World {
                 _ => false,
             },
             HostError::NoSpace => {
-                self.may_be_full() || self.writes_failed_before && self.is_used_up()
+                let promised = matches!(pending, Pending::Change { version, .. } if self.is_reserved(*version));
+                self.has_no_room();
+                let is_full = self.may_be_full() && !promised;
+                is_full || self.writes_failed_before && self.is_used_up()
             }
             // As the pool is now.
             HostError::NoFastDevice => !self.settings.config.geometry.is_tiered(),
@@ -165,7 +168,8 @@ impl World {
         let missing = self.atlas().units_missing() * config.blocks_per_unit();
         let pages = self.atlas().pages_unread() + self.machine.pages_lost();
         let unknown = pages * PAGE_ENTRIES as u64;
-        self.model.mapped_blocks() + unknown > capacity.saturating_sub(missing)
+        let taken = self.model.mapped_blocks() + self.reserved_blocks() + unknown;
+        taken > capacity.saturating_sub(missing)
     }
 
     /// Whether what cannot be copied leaves hosts no fast unit to write to.

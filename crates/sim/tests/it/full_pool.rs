@@ -7,6 +7,8 @@ use thermocline_sim::disk::{Disk, Image, Latency};
 use thermocline_sim::faults::{CommandKind, Fault, Injector, Rule};
 use thermocline_sim::machine::{Event, Machine};
 use thermocline_sim::settings::{Scale, Settings};
+use thermocline_sim::situations::Situation;
+use thermocline_sim::world::World;
 use thermocline_types::Rng;
 
 use crate::asking::{ask, create, submit, write};
@@ -65,6 +67,19 @@ fn an_acknowledged_write_does_not_vanish_when_what_overwrote_it_finds_no_room() 
         }
     }
     assert!(ran_out > 20, "{ran_out}");
+}
+
+#[test]
+fn volumes_get_their_reserved_room_though_others_fill_the_pool() {
+    let mut kept = 0;
+    for seed in 0..150 {
+        let settings = Situation::Reserved.settings(seed);
+        let mut world = World::new(seed, settings, Vec::new());
+        world.run(if seed % 3 == 0 { 100 } else { 0 });
+        assert!(world.wrong.is_empty(), "seed {seed}: {}", world.wrong.join("\n"));
+        kept += world.kept_by_reserves();
+    }
+    assert!(kept > 500, "{kept} writes found reserved room in a full pool");
 }
 
 /// A write finds the pool full in the moment in which a volume is deleted: it waits for the room.

@@ -37,4 +37,7 @@ fn bugs_of_all_kinds_are_caught() {
     let only = Some(Method::Situation(Situation::FailingCopies));
     let hunt = hunt(Bug::UnitNotAwaited, &HuntBudget { seed: 35, only, ..budget });
     assert!(hunt.caught.is_some(), "{hunt:?}");
+    let only = Some(Method::Situation(Situation::Reserved));
+    let hunt = self::hunt(Bug::ReserveNotHeld, &HuntBudget { only, ..budget });
+    assert!(hunt.caught.is_some(), "{hunt:?}");
 }

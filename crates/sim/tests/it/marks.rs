@@ -18,7 +18,7 @@ use thermocline_sim::situations::Situation;
 use thermocline_sim::torn_twice::torn_twice;
 use thermocline_sim::world::World;
 
-use crate::{devices, full_pool, unloaded};
+use crate::{devices, full_pool, scrub, unloaded};
 
 /// One step in so many is a power cut or a kill, in worlds that have them.
 const CRASH_ONE_IN: u64 = 40;
@@ -54,6 +54,33 @@ fn every_mark_is_reached() {
     for seed in [44, 108, 128, 167] {
         World::new(seed, Situation::Paged.settings(seed), Vec::new()).run(0);
     }
+    crowded();
+    // `VolumeGone` and `BeyondEnd`.
+    for seed in [1, 3, 5, 7] {
+        assert_eq!(Forge::new(seed).try_newer_volumes(), Ok(()), "seed {seed}");
+    }
+    members();
+    failing_commands();
+    damage();
+    refusals();
+    devices::older_copies_and_strangers_are_refused();
+    devices::devices_that_cannot_leave_stay();
+    devices::devices_that_are_needed_are_not_given_up();
+    let _ = torn_twice(1, None);
+    let _ = lost_header(19, Crowded.settings(19));
+    full_pool::a_write_waits_for_what_a_deletion_gives_back();
+    unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();
+    unloaded::a_volume_is_deleted_while_a_damaged_page_of_it_is_being_read();
+    scrub::a_scrub_in_the_background_calls_nothing_damaged_and_holds_up_neither_writes_nor_the_end(
+    );
+    marks.merge(&take_marks());
+    let missed: Vec<Mark> = marks.missed().collect();
+    assert!(missed.is_empty(), "not reached: {missed:?}");
+}
+
+/// Crowded pools of which commands fail, and pools that fail while requests wait.
+fn crowded() {
+    use Situation::Crowded;
     for seed in 0..60 {
         let (kind, one_in) = [(CommandKind::Flush, 20), (CommandKind::Read, 2)][seed as usize % 2];
         let fault = Fault::Fail(DeviceError::Io);
@@ -76,25 +103,6 @@ fn every_mark_is_reached() {
         let rules = vec![Rule::from_then_on(100, CommandKind::WriteChunk, fault)];
         World::new(seed, Crowded.settings(seed), rules).run(0);
     }
-    // `VolumeGone` and `BeyondEnd`.
-    for seed in [1, 3, 5, 7] {
-        assert_eq!(Forge::new(seed).try_newer_volumes(), Ok(()), "seed {seed}");
-    }
-    members();
-    failing_commands();
-    damage();
-    refusals();
-    devices::older_copies_and_strangers_are_refused();
-    devices::devices_that_cannot_leave_stay();
-    devices::devices_that_are_needed_are_not_given_up();
-    let _ = torn_twice(1, None);
-    let _ = lost_header(19, Crowded.settings(19));
-    full_pool::a_write_waits_for_what_a_deletion_gives_back();
-    unloaded::a_trim_that_waits_for_a_page_fails_with_the_pool();
-    unloaded::a_volume_is_deleted_while_a_damaged_page_of_it_is_being_read();
-    marks.merge(&take_marks());
-    let missed: Vec<Mark> = marks.missed().collect();
-    assert!(missed.is_empty(), "not reached: {missed:?}");
 }
 
 fn crash_states(marks: &mut Marks) {

@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use thermocline_engine::{DeviceError, HostRequest, Reply};
+use thermocline_sim::disk::{Disk, Latency};
+use thermocline_sim::faults::{Fault, Injector, Rule};
 use thermocline_sim::healed::{refused_unchanged, scrub_heals};
+use thermocline_sim::machine::Machine;
+use thermocline_sim::settings::Settings;
 use thermocline_sim::situations::Situation;
+use thermocline_sim::world::World;
 
 /// Crash states of one seed.
 const STATES: u64 = 400;
@@ -45,6 +51,35 @@ fn an_opening_that_is_refused_leaves_every_member_as_it_is() {
     let refused: Result<Vec<bool>, String> = (1..=24).map(refused).collect();
     let refused = refused.unwrap().into_iter().filter(|refused| *refused).count();
     assert!(refused >= 8, "{refused} of 24 openings were refused");
+}
+
+/// The pool of a world on groups, closed, once for each of `first..` with another command that fails once.
+fn scrubs_with_one_error(seed: u64, mut judge: impl FnMut(u64, u64, u64)) {
+    let settings = Settings { wrong: None, ..Situation::Members.settings(seed) };
+    let mut world = World::new(seed, settings.clone(), Vec::new());
+    world.run(0);
+    assert!(world.goes_on() && world.machine.close().is_ok(), "seed {seed}: {:?}", world.wrong);
+    let image = world.machine.disk.cache().current().clone();
+    for command in 0..120 {
+        let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, seed);
+        let disk = disk.with_groups(&settings.groups);
+        let mut machine = Machine::open(settings.config.clone(), &world.arena, disk, seed);
+        machine.wait_until_open().expect("it was closed in order");
+        let rules = vec![Rule::once(command, Fault::Fail(DeviceError::Io))];
+        machine.disk.inject(Injector::new(rules, seed));
+        let (reply, _) = machine.ask(HostRequest::Scrub).expect("a scrub ends");
+        let Ok(Reply::Scrubbed { damaged, mended, .. }) = reply else { panic!("{reply:?}") };
+        judge(command, damaged, mended);
+    }
+}
+
+#[test]
+fn an_error_that_passes_is_no_wrong_place_of_a_member() {
+    for seed in [1, 2, 5, 9] {
+        scrubs_with_one_error(seed, |command, damaged, mended| {
+            assert!(damaged == 0 && mended <= 1, "seed {seed}, command {command}: {mended} places");
+        });
+    }
 }
 
 #[cfg(feature = "bugs")]

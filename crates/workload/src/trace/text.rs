@@ -165,9 +165,27 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// Takes a blank-separated decimal number.
+    /// Takes a blank-separated decimal number. Without one, nothing is promised of the rest.
+    #[inline]
     pub fn token_uint(&mut self) -> Option<u64> {
-        whole_uint(self.token())
+        while let [b' ' | b'\t' | b'\n' | b'\x0C' | b'\r', rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+        let (mut value, mut rest) = (0_u64, self.rest);
+        // Up to 19 digits always fit.
+        while let [digit @ b'0'..=b'9', more @ ..] = rest
+            && self.rest.len() - rest.len() < 19
+        {
+            value = value * 10 + u64::from(digit - b'0');
+            rest = more;
+        }
+        match rest {
+            [b' ' | b'\t' | b'\n' | b'\x0C' | b'\r', ..] | [] if rest.len() < self.rest.len() => {
+                self.rest = rest;
+                Some(value)
+            }
+            _ => whole_uint(self.token()),
+        }
     }
 }
 
@@ -188,6 +206,35 @@ pub(super) fn whole_clock(bytes: &[u8], unit_ns: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_between_blanks_are_those_of_whole_tokens() {
+        for text in [
+            "",
+            "  ",
+            "0",
+            " 12 ",
+            "\t7\n",
+            "12x",
+            "x",
+            "-1",
+            "+ 8",
+            "00000000000000000000000012 ",
+            "9999999999999999999",
+            "10000000000000000000",
+            "18446744073709551615 1",
+            "18446744073709551616",
+            "5\u{b}6",
+        ] {
+            let mut cursor = Cursor::new(text.as_bytes());
+            let mut same = Cursor::new(text.as_bytes());
+            let expected = whole_uint(same.token());
+            assert_eq!(cursor.token_uint(), expected, "{text:?}");
+            if expected.is_some() {
+                assert_eq!(cursor.rest(), same.rest(), "{text:?}");
+            }
+        }
+    }
 
     #[test]
     fn numbers_stop_at_the_edge_of_64_bits() {

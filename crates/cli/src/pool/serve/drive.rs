@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use thermocline_nand::Counters;
 
-/// Bytes through all drives since the pool was opened.
+/// Bytes through all drives since the service began.
 #[derive(Serialize)]
 pub struct DriveStatus {
     /// Written to them, also what groups add: parity, its log, labels, and what fills a member.

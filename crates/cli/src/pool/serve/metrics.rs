@@ -2,9 +2,12 @@
 
 use std::fmt::{Display, Write as _};
 
+use thermocline_runtime::ScrubFindings;
+
 use super::devices::{DrainStatus, GroupStanding, GroupsTold};
 use super::drive::DriveStatus;
 use super::fullness::FullnessReport;
+use super::scrubs::ScrubReport;
 use super::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
 use super::wear::WearReport;
 
@@ -50,6 +53,9 @@ pub fn text(status: &Status) -> String {
     }
     of_classes(&mut page, &engine.media);
     of_fullness(&mut page, &status.fullness);
+    if let Some(scrub) = &status.scrub {
+        of_scrubs(&mut page, scrub);
+    }
     of_memory(&mut page, &status.memory);
     if let Some(drive) = &status.drive {
         of_drive(&mut page, drive);
@@ -66,7 +72,7 @@ pub fn text(status: &Status) -> String {
 /// Name and help of a gauge, and its value.
 type Gauge<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// Write amplification since the pool was opened.
+/// Write amplification since the service began.
 fn ratios(page: &mut Page, status: &Status) {
     let engine = &status.engine;
     for (name, help, value) in [
@@ -128,6 +134,24 @@ fn of_fullness(page: &mut Page, fullness: &FullnessReport) {
     page.count("full_since_seconds", "gauge", help, since);
     let help = "Writes that were refused because the pool is full";
     page.count("refused_writes_total", "counter", help, fullness.refused_writes);
+}
+
+/// The last scrub, and the one in progress.
+fn of_scrubs(page: &mut Page, scrub: &ScrubReport) {
+    let last = scrub.record.last;
+    let ended = last.map_or(0, |last| last.ended_unix_seconds);
+    let help = "When the last scrub ended, in seconds since 1970; 0: none has";
+    page.count("scrub_ended_seconds", "gauge", help, ended);
+    let found = last.map_or_else(ScrubFindings::default, |last| last.found);
+    for (name, help, value) in [
+        ("scrub_blocks", "Blocks that the last scrub compared", found.blocks),
+        ("scrub_damaged", "Places that the last scrub found damaged", found.damaged),
+        ("scrub_mended", "Places that it repaired from other members", found.mended),
+    ] {
+        page.count(name, "gauge", help, value);
+    }
+    let help = "Share of the units that the scrub in progress has looked at; 1: there is none";
+    page.one("scrub_progress_ratio", "gauge", help, scrub.progress.unwrap_or(1.0));
 }
 
 /// Parts of the process's memory; they do not add up to all of it.
@@ -306,7 +330,7 @@ impl Page {
     /// How long the pool is open, and whether its devices work.
     fn health(&mut self, status: &Status) {
         self.one("up_seconds", "gauge", "Time since the service began", status.seconds);
-        let help = "Time since the pool was opened last, with which the engine's counters began";
+        let help = "Time since the pool was opened last, by a start or a change of devices";
         self.one("opened_seconds", "gauge", help, status.opened_seconds);
         self.count(
             "failed",

@@ -4,16 +4,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use serde::Serialize;
-use thermocline_engine::{Engine, HostError, Payload, VolumeInfo};
+use thermocline_engine::{Engine, HostError, Payload, VolumeInfo, WrittenOn};
 use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
-use thermocline_runtime::{LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
+use thermocline_runtime::{Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
 use super::devices::{Devices, DrainStatus, GroupsTold};
 use super::drive::DriveStatus;
 use super::fullness::FullnessReport;
 use super::record::Tap;
+use super::scrubs::ScrubReport;
 use super::sockets::Reach;
 use super::wear::WearReport;
 
@@ -36,15 +37,14 @@ pub type Failure = Arc<OnceLock<String>>;
 /// Which device does not end its commands in time, as long as one does not.
 pub type Late = Arc<Mutex<Option<String>>>;
 
-/// Everything that is told. Counters of the engine begin when the pool was opened last, those of requests with the
-/// service.
+/// Everything that is told. All counters begin with the service.
 #[derive(Serialize)]
 pub struct Status {
     pub schema: &'static str,
     pub pool: String,
-    /// Since the service began: as long as requests are counted.
+    /// Since the service began, as long as anything is counted.
     pub seconds: f64,
-    /// Since the pool was opened last, which each change of devices does: as long as the engine counts.
+    /// Since the pool was opened last: each change of devices opens it anew.
     pub opened_seconds: f64,
     /// The device failed: nothing is written until the pool is opened again.
     pub failed: bool,
@@ -62,6 +62,9 @@ pub struct Status {
     pub engine: EngineStatus,
     /// How full the pool is.
     pub fullness: FullnessReport,
+    /// Scrubs of a pool that has a schedule for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<ScrubReport>,
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
@@ -175,12 +178,15 @@ pub struct MediaStatus {
 }
 
 impl MediaStatus {
-    /// Each class that a pool of `geometry` has.
-    pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<MediaStatus> {
+    /// Each class of the pool, with the bytes that were written there.
+    pub fn all<P: Payload>(
+        engine: &Engine<P>,
+        written_on: impl Fn(MediaClass) -> WrittenOn,
+    ) -> Vec<MediaStatus> {
         let geometry = engine.geometry();
         let classes = [(MediaClass::Capacity, "capacity"), (MediaClass::Fast, "fast")];
         let status = classes.map(|(media, class)| {
-            let written = engine.written_on(media);
+            let written = written_on(media);
             let superblocks = 2 * geometry.active_devices(media);
             let units = geometry.active_units(media) - superblocks;
             let free_units = engine.free_units_of(media);
@@ -304,14 +310,16 @@ impl State {
     /// How things stand; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
-        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry) =
-            pool.look(|view| {
+        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
+            .look(|view| {
                 let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
-                let (id, volumes) = (engine.pool_id().to_string(), engine.volumes());
+                let (id, volumes) = (engine.pool_id().to_string(), view.earlier.volumes(engine));
                 let wear = view.wear.iter().map(WearReport::new).collect();
                 let fullness = FullnessReport::new(&view.fullness);
-                let status = engine_status(engine);
+                let status = engine_status(engine, view.earlier);
                 let geometry = *engine.geometry();
+                let scrub =
+                    view.scrubs.map(|schedule| ScrubReport::new(schedule, geometry.units()));
                 (
                     id,
                     volumes,
@@ -322,6 +330,7 @@ impl State {
                     wear,
                     draining,
                     geometry,
+                    scrub,
                 )
             })?;
         let volumes = volumes.iter().map(|info| volume_status(info, &pool));
@@ -343,6 +352,7 @@ impl State {
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             fullness,
+            scrub,
             memory: memory_status(memory, traffic.held_bytes),
             wear,
             groups: self.devices.status(&geometry),
@@ -416,8 +426,8 @@ fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
     }
 }
 
-fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
-    let stats = engine.stats();
+fn engine_status(engine: &Engine<thermocline_runtime::Buffer>, earlier: &Counts) -> EngineStatus {
+    let stats = earlier.stats(engine);
     let bytes = |blocks: u64| blocks * 4096;
     let host = bytes(stats.host_blocks_staged);
     let device = stats.device_bytes_written();
@@ -443,7 +453,7 @@ fn engine_status(engine: &Engine<thermocline_runtime::Buffer>) -> EngineStatus {
         capacity_bytes: bytes(engine.holds_blocks()),
         free_units: engine.free_units(),
         units: engine.geometry().present().map(|(_, units)| units.len() as u32).sum(),
-        media: MediaStatus::all(engine),
+        media: MediaStatus::all(engine, |media| earlier.written_on(engine, media)),
         flushes: stats.flushes,
         checkpoints: stats.checkpoints,
         units_collected: stats.gc_units,

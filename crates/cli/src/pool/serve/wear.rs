@@ -17,11 +17,11 @@ pub struct WearReport {
     /// What may be written to them.
     pub endurance_bytes: u64,
     pub service_days: u32,
-    /// Written since the pool was opened.
+    /// Written since the service began.
     pub written_bytes: u64,
     /// Days by which that is ahead of what may be written.
     pub ahead_days: f64,
-    /// Years that are left at the rate since the pool was opened.
+    /// Years that are left at the rate since the service began.
     pub years_left: Option<f64>,
 }
 

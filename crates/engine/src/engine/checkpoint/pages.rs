@@ -13,7 +13,6 @@ use crate::map::{Mapping, Said, Wanted};
 use crate::marks::mark;
 use crate::pages::WORDS;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
 use crate::volumes::{PageCursor, Walk};
 
 /// How often a page is read that is to be written anew, before it counts as unreadable. Chosen, not measured.
@@ -290,6 +289,6 @@ impl<P: Payload> Engine<P> {
             self.cache.say(vec![said], Vec::new());
         }
         let at = at.location(&self.config.geometry).expect("it was read from somewhere");
-        self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+        self.report_damage(at, Some(self.extent_of_page(index, page)));
     }
 }

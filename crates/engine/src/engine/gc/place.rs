@@ -10,7 +10,7 @@ use crate::bugs::bug;
 use crate::engine::{Engine, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
+use crate::request::Extent;
 use crate::write_cache::{Owners, Staged};
 
 impl<P: Payload> Engine<P> {
@@ -77,7 +77,8 @@ impl<P: Payload> Engine<P> {
             mark!(SurvivorDamaged);
             self.gc.stuck.insert(valid.at.unit.0);
             self.stats.damaged_blocks += 1;
-            self.actions.push_back(Action::Notice(Notice::Damaged { at: valid.at }));
+            let holds = Extent { volume: valid.id, lba: valid.lba, blocks: 1 };
+            self.report_damage(valid.at, Some(holds));
             return;
         };
         let crc = payload.crc(0) ^ home;

@@ -8,7 +8,7 @@ use crate::device::{DeviceCmd, DeviceError, Done};
 use crate::engine::Engine;
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice, OpenError};
+use crate::request::OpenError;
 
 impl<P: Payload> Engine<P> {
     pub(super) fn read_unit_table(&mut self) -> Result<(), OpenError> {
@@ -46,7 +46,7 @@ impl<P: Payload> Engine<P> {
             mark!(UnitPageDamaged);
             opening.recount = true;
             self.unit_table.adopt_damaged(index, parent);
-            return self.actions.push_back(Action::Notice(Notice::Damaged { at }));
+            return self.report_damage(at, None);
         };
         self.unit_table.adopt(index, parent, &page);
         let first = (index * PAGE_UNITS) as u32;

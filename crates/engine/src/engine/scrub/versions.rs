@@ -105,7 +105,7 @@ impl<P: Payload> Engine<P> {
         mark!(ScrubVersionMissing if done.is_err());
         debug_assert!(!blocks.is_empty() && version != Version::AS_READ);
         if let Some(scrub) = self.scrubs.front_mut() {
-            scrub.waiting -= 1;
+            scrub.answered(self.now);
         }
     }
 
@@ -116,7 +116,7 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         let wrong = !std::mem::take(&mut scrub.wrong).is_empty();
-        let right = scrub.damaged == scrub.damaged_before;
+        let right = scrub.damaged == scrub.begun.damaged;
         if wrong && right && !bug!(self.config, ParityNotScrubbed) {
             mark!(ScrubAgrees);
             let (at, version) = (Location { unit: scrub.unit, block: 0 }, Version::AS_READ);

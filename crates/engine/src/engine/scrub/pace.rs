@@ -1,0 +1,157 @@
+//! A scrub in the background leaves the devices to hosts. No request waits for its end.
+
+use thermocline_types::{Time, UnitId};
+
+use super::{Asked, Scrub, Step};
+use crate::engine::{Engine, Phase};
+use crate::marks::mark;
+use crate::payload::Payload;
+
+/// A rest takes nine times as long as the read before it, so a scrub uses a tenth of an idle device. Chosen, not
+/// measured.
+const RESTS: u64 = 9;
+
+/// The same factor while hosts or the engine use the devices. Chosen, not measured.
+const YIELDS: u64 = 99;
+
+/// After a host's request others are expected for so long. Chosen, not measured: a client that waits for each of its
+/// requests asks again within that.
+const QUIET: Time = Time::micros(10_000);
+
+/// The longest time for which a scrub yields, so that it ends on a device that is always busy. Chosen, not measured.
+const LONGEST: Time = Time::seconds(1);
+
+/// When a scrub in the background may read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    /// When the last read began.
+    began: Time,
+    /// When the next read may begin if nothing else is on its way.
+    idle: Time,
+    /// When it may begin in any case.
+    busy: Time,
+}
+
+impl Pace {
+    /// The last read has ended, or the pages of maps for its blocks are in memory.
+    pub(super) fn rest(&mut self, now: Time) {
+        let took = now.as_nanos().saturating_sub(self.began.as_nanos());
+        let after = |times: u64| now + Time::nanos(took.saturating_mul(times));
+        self.idle = after(RESTS);
+        self.busy = after(YIELDS).min(now + LONGEST).max(self.idle);
+    }
+
+    /// Whether a read may begin; if so, it does.
+    fn begins(&mut self, now: Time, is_idle: bool) -> bool {
+        let begins = now >= if is_idle { self.idle } else { self.busy };
+        if begins {
+            self.began = now;
+        }
+        begins
+    }
+
+    /// The next time at which a read may begin without any other event. Hosts count as idle from `quiet` on.
+    fn wakes(&self, now: Time, quiet: Time) -> Option<Time> {
+        [self.idle, quiet.min(self.busy), self.busy].into_iter().filter(|when| *when > now).min()
+    }
+}
+
+/// How far a scrub in the background is, and what it has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubProgress {
+    /// The unit in progress.
+    pub unit: UnitId,
+    /// Blocks compared before this unit, blocks of maps included.
+    pub blocks: u64,
+    /// Damaged places found before this unit.
+    pub damaged: u64,
+    /// Places that a member held wrong, before this unit.
+    pub mended: u64,
+}
+
+impl<P: Payload> Engine<P> {
+    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end.
+    /// A pool that fails or is closed gives the scrub up. Returns whether it has begun: it does not while there is
+    /// another one, nor when the pool is not open.
+    pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
+        self.handle_timeout(now);
+        let begins = self.phase == Phase::Open && self.scrubs.is_empty();
+        if begins {
+            let pace = Pace { began: self.now, idle: self.now, busy: self.now };
+            self.begin_scrub(Asked::Background(pace), from);
+            self.settled = false;
+        }
+        begins
+    }
+
+    /// The scrub in the background, while there is one.
+    #[must_use]
+    pub fn background_scrub(&self) -> Option<ScrubProgress> {
+        let scrub = self.scrubs.iter().find(|scrub| matches!(scrub.asked, Asked::Background(_)))?;
+        Some(scrub.begun)
+    }
+
+    /// Whether the next step of a scrub must wait. A scrub with a waiting request never waits.
+    pub(super) fn scrub_rests(&self, scrub: &mut Scrub) -> bool {
+        let reads = match scrub.step {
+            Step::Walk(from) => from < scrub.end,
+            Step::Read => !scrub.left.is_empty(),
+            Step::Versions(_, from) => from < scrub.seen.len(),
+            _ => false,
+        };
+        let Asked::Background(pace) = &mut scrub.asked else { return false };
+        if !reads || !self.scrubs.is_empty() {
+            return false;
+        }
+        let quiet = self.now >= self.asked_at + QUIET;
+        let is_idle = quiet && self.ops.is_empty() && self.requests.is_empty();
+        mark!(ScrubYields if !is_idle);
+        !pace.begins(self.now, is_idle)
+    }
+
+    /// Whether a scrub in the background ends here, because the pool failed or closes.
+    pub(super) fn scrub_is_given_up(&mut self, scrub: &Scrub) -> bool {
+        let background = matches!(scrub.asked, Asked::Background(_));
+        let given_up = background && scrub.waiting == 0 && self.phase != Phase::Open;
+        if given_up && scrub.is_in_unit() {
+            mark!(ScrubGivenUp);
+            self.space.drop_reader(scrub.unit);
+        }
+        given_up
+    }
+
+    /// The time at which a scrub in the background continues without any other event.
+    pub(crate) fn scrub_wakes(&self, now: Time) -> Option<Time> {
+        match self.scrubs.front()?.asked {
+            Asked::Background(pace) => pace.wakes(now, self.asked_at + QUIET),
+            Asked::Host(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrub_has_a_tenth_of_an_idle_device_and_a_hundredth_of_a_busy_one() {
+        let at = |micros: u64| Time::nanos(micros * 1000);
+        let mut pace = Pace::default();
+        assert!(pace.begins(at(0), false));
+        pace.rest(at(100));
+        assert!(!pace.begins(at(999), true) && pace.wakes(at(999), at(0)) == Some(at(1000)));
+        assert!(!pace.begins(at(1000), false) && pace.wakes(at(1000), at(0)) == Some(at(10_000)));
+        assert!(!pace.begins(at(9_999), false) && pace.begins(at(10_000), false));
+        pace.rest(at(10_050));
+        assert!(pace.begins(at(10_500), true));
+        pace.rest(at(30_500));
+        let end = at(1_030_500);
+        assert_eq!(pace.wakes(at(900_000), at(0)), Some(end), "it waits for a second at most");
+        assert_eq!(pace.wakes(at(900_000), at(950_000)), Some(at(950_000)));
+        assert_eq!(pace.wakes(at(900_000), at(1_950_000)), Some(end));
+        assert!(pace.begins(end, false) && pace.wakes(end, at(0)).is_none());
+        // A read that took longer than that is followed by the rest of an idle device.
+        pace.rest(at(3_030_500));
+        assert!(!pace.begins(at(21_030_499), false) && pace.begins(at(21_030_500), false));
+    }
+}
