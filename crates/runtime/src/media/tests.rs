@@ -165,7 +165,7 @@ fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
         (48, &last, "checkpoint is 18446744073709551615; it is 1 to 2^63"),
         (56, &last, "next generation is 18446744073709551615; it is 1 to 2^63"),
         (80, &[0; 4], "next volume is 0; it is 1 to 0xFFFFFF00"),
-        (8, &[9], "version 9; this program reads up to version 6"),
+        (8, &[9], "version 9; this program reads up to version 7"),
         (120, &[200, 0, 0, 0], "has 67108864 bytes; 209715200 are needed"),
         (120, &[255; 4], "geometry is 4294967295; no pool has it"),
     ];

@@ -26,7 +26,7 @@ fn one_wrong_member_costs_nothing_that_was_flushed() {
         states += report.states;
     }
     assert!(states > 4_000, "{states} states");
-    for word in ["Flips", "RolledBack", "Lies", "none", "Parity"] {
+    for word in ["Flips", "RolledBack", "Lies", "none", "Parity", "Mirrored"] {
         assert!(drawn.get(word).is_some_and(|count| *count >= 1), "{word}: {drawn:?}");
     }
 }
