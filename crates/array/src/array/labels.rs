@@ -118,8 +118,8 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// The member that is being filled, if it has all by now. In a mirror it counts only when a label says so on the
-    /// other member: that one would else call itself the only one that has all, for good.
+    /// The member that is being filled, if it has all units. In a mirror the filled member counts only when a durable
+    /// label of the other member names it: that label calls its own member the only complete one until then.
     fn complete(&self) -> Option<usize> {
         self.filling().filter(|&one| self.is_live(one) && self.rebuild.is_over(&self.shape))
     }

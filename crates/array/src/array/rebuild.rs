@@ -7,8 +7,8 @@ use thermocline_types::Bytes;
 
 use super::pace::Pace;
 
-/// Bytes that are computed or copied at once. Chosen, not measured: what drives commonly take in one command; in tests, so that
-/// much happens in between.
+/// Bytes that are computed or copied at once. Chosen, not measured: what drives commonly take in one command; in tests,
+/// so that much happens in between.
 pub(super) const PIECE: u64 = if cfg!(test) { 3 * SMALLEST } else { 1 << 20 };
 
 /// Bytes that are computed before a label says so: what is computed again at most after a crash. Chosen, not measured.

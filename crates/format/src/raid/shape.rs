@@ -64,7 +64,7 @@ impl RaidLevel {
         matches!(self, RaidLevel::Mirrored)
     }
 
-    /// Whether any two sets of members with all data have a member in common: then that member knows which set is newer.
+    /// Whether any two sets of members with all data have a member in common, which then knows which set is newer.
     #[must_use]
     pub const fn overlaps(self) -> bool {
         !matches!(self, RaidLevel::Mirrored)

@@ -1,4 +1,5 @@
-//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for new pools.
+//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for new
+//! pools.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -557,8 +558,8 @@ fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), Media
     kept.map_err(|fault| not_labelled(path, fault))
 }
 
-/// An error if the other side of a pair has a label by which it alone has everything: then each side would say so of
-/// itself. So it is if nothing was ever copied to this one.
+/// An error if the label of the other side of a pair calls only that side current: each side would call itself the only
+/// one then. An error, too, if nothing was ever copied to this side.
 fn may_be_kept(
     group: &[Settings],
     labels: &[Option<RaidLabel>],
