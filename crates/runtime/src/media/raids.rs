@@ -8,7 +8,7 @@ use thermocline_array::{decide, find_rows, is_alone, layout_on, newest_label};
 use thermocline_engine::MAX_UNITS;
 use thermocline_engine::wire::probe;
 use thermocline_format::{
-    Geometry, LogicalBlock, PoolId, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidShape,
+    ErrorKind, Geometry, LogicalBlock, PoolId, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidShape,
     SuperblockPrefix,
 };
 use thermocline_types::Bytes;
@@ -303,10 +303,32 @@ impl RaidRefusal {
     }
 }
 
+/// The error for a device with a label or record that this program cannot read.
+fn of_another_version(one: &Settings) -> Option<MediaError> {
+    let path = &one.device().path;
+    let found = [0, 1].into_iter().find_map(|place| {
+        let at = RaidShape::label_place(place);
+        let bytes = contents::read(path, at, RAID_PLACE_BYTES as u64).ok()?;
+        let error = RaidLabel::decode(&bytes, None).err()?;
+        let versions =
+            matches!(error.kind, ErrorKind::OlderVersion { .. } | ErrorKind::NewerVersion { .. });
+        versions.then(|| MediaError::Superblock { path: path.clone(), error })
+    });
+    let record = || match contents::find_records(path, &one.likely_units()) {
+        Err(error @ MediaError::Superblock { .. }) => Some(error),
+        _ => None,
+    };
+    found.or_else(record)
+}
+
 /// The records of a pool with which the superblock units of a group begin, read without opening its members.
 pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, MediaError> {
     // Whether a side of a pair may be used alone is seen when it is opened.
-    let start = decided(group, &labels_of(group), Access::ReadOnly)?;
+    let start =
+        decided(group, &labels_of(group), Access::ReadOnly).map_err(|error| match error {
+            MediaError::NoPool { .. } => group.iter().find_map(of_another_version).unwrap_or(error),
+            error => error,
+        })?;
     let shape = start.label.shape;
     let holds = |member: usize, unit: u32| match start.members[member].1 {
         MemberStart::Current => true,

@@ -91,7 +91,8 @@ mod bugs {
 
     #[test]
     fn bugs_of_arrays_are_caught() {
-        let bugs = [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed];
+        let bugs =
+            [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed, ArrayBug::CopyNotWritten];
         let missed: Vec<ArrayBug> = bugs.into_iter().filter(|bug| found(*bug).is_none()).collect();
         assert!(missed.is_empty(), "not caught: {missed:?}");
     }
