@@ -1,4 +1,7 @@
-//! Several members over which units are striped, as one, with parity: what one of them loses, the others give back.
+//! Several members as one, with parity or a copy: what one of them loses, the others give back.
+//!
+//! A mirror is a group of two with one piece of data in a row: its parity is a copy, and is written with the data. So
+//! rows of a mirror are never partial, and it has no log. What follows is of groups with more pieces.
 //!
 //! A unit of the group is a unit of each member, filled in rows: a piece of data on each but one, which has the parity.
 //! Whoever uses the group writes units front to back, so parity is computed from what is written, and is written once,
@@ -15,7 +18,7 @@
 //! * A member is read only if it holds what is asked for. While bytes are copied, nobody writes them.
 //! * A label that calls a member current is written when that member has durably got all that it should.
 //!
-//! `docs/adr/0045-striped-groups.md` says why this suffices.
+//! `docs/adr/0045-striped-groups.md` and `0071-a-pair-is-a-group-of-two.md` say why this suffices.
 
 mod answers;
 mod boot;
@@ -59,7 +62,7 @@ use rebuild::Rebuild;
 use writes::{Change, ChangeKey};
 
 pub use boot::{ReadMember, Rows, find_rows, layout_on, newest_label};
-pub use start::{ArrayStart, MemberStart, StartError, decide};
+pub use start::{ArrayStart, MemberStart, StartError, decide, is_alone};
 
 /// The highest number of a believed label or head. No array counts as far. Chosen, not measured.
 pub const LAST_EVENT: u64 = MAX_NUMBER - (1 << 32);
@@ -161,6 +164,8 @@ pub struct FoundArray<M> {
     pub rate: Option<u64>,
     /// What may be done.
     pub access: Access,
+    /// The member of a mirror that is read only where the other one cannot be.
+    pub avoid: Option<usize>,
     /// Makes buffers.
     pub memory: M,
 }
@@ -182,6 +187,7 @@ pub struct Array<M: Memory> {
     shape: RaidShape,
     layout: Layout,
     access: Access,
+    avoid: Option<usize>,
     members: Vec<Member>,
     /// The newest label; of members only its number and whom it is about count.
     label: RaidLabel,
@@ -237,7 +243,7 @@ impl<M: Memory> Array<M> {
     /// # Panics
     /// If `start` and `places` are not of each member.
     pub fn open(found: FoundArray<M>) -> Array<M> {
-        let FoundArray { start, places, rate, access, memory } = found;
+        let FoundArray { start, places, rate, access, avoid, memory } = found;
         let (shape, label) = (start.label.shape, start.label);
         let number = usize::from(shape.members);
         assert!(start.members.len() == number && places.len() == number, "one for each member");
@@ -266,6 +272,7 @@ impl<M: Memory> Array<M> {
             shape,
             layout: Layout::contiguous(shape.logical_block, shape.unit_blocks, shape.units),
             access,
+            avoid,
             members,
             stale: false,
             answers: Answers::default(),
@@ -308,7 +315,7 @@ impl<M: Memory> Array<M> {
         &self.layout
     }
 
-    /// Whether one member may be wrong or missing.
+    /// Whether one member may be wrong or missing: there is parity or a copy.
     #[must_use]
     pub fn keeps_parity(&self) -> bool {
         self.shape.level.parity() > 0

@@ -3,7 +3,7 @@
 /// What is done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayBug {
-    /// A flush goes to one of the current sides of a pair alone.
+    /// A flush goes to one member of a mirror alone.
     FlushOfOne,
     /// A flush is answered before what the log has of rows is flushed.
     ParityNotFlushed,
@@ -11,8 +11,14 @@ pub enum ArrayBug {
     PartialInPlace,
     /// A member that failed is done without before a label says so.
     AnswerBeforeLabel,
+    /// What is written goes to one member of a mirror alone.
+    CopyNotWritten,
     /// A member that missed something is taken for current.
     StaleIsCurrent,
+    /// A member of a mirror is used alone although the other one may have gone on without it.
+    AloneIsNewest,
+    /// The member that filled a mirror is done without before its label names the filled member.
+    FilledIsAlone,
     /// A member is called current before what it was filled with is flushed.
     LabelBeforeFlush,
     /// The rest of a row that is given up is not written, while its parity is that of the whole row.

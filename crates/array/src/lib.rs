@@ -16,7 +16,7 @@ mod status;
 
 pub use array::{
     Access, Array, ArrayStart, FoundArray, LAST_EVENT, MemberStart, ReadMember, Rows, StartError,
-    decide, find_rows, layout_on, newest_label,
+    decide, find_rows, is_alone, layout_on, newest_label,
 };
 pub use command::{Command, Completion, Fault, Layout, Token};
 pub use memory::Memory;

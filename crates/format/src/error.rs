@@ -40,11 +40,9 @@ pub enum Structure {
     MapPage(PageId),
     /// This page of the unit table.
     UnitPage(u32),
-    /// The label of a side of a mirrored pair.
-    MirrorLabel,
-    /// The label of a member of a striped group.
+    /// The label of a member of a group.
     RaidLabel,
-    /// The head of the log of a member of a striped group.
+    /// The head of the log of a member of a group.
     RaidLog,
 }
 
@@ -54,9 +52,8 @@ impl fmt::Display for Structure {
             Structure::Chunk => f.write_str("chunk"),
             Structure::Superblock => f.write_str("superblock"),
             Structure::MapPage(page) => write!(f, "{page}"),
-            Structure::MirrorLabel => f.write_str("label of a mirrored pair"),
-            Structure::RaidLabel => f.write_str("label of a striped group"),
-            Structure::RaidLog => f.write_str("log of a striped group"),
+            Structure::RaidLabel => f.write_str("label of a group"),
+            Structure::RaidLog => f.write_str("log of a group"),
             Structure::UnitPage(index) => write!(f, "page {index} of the unit table"),
         }
     }

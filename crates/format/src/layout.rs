@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::id::PoolId;
 
 /// Version of every structure that this program writes, and the only one that it reads.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -25,12 +25,9 @@ pub const LINE_BYTES: usize = size_of::<BlockEntryRaw>();
 /// Bytes in the prefix of a superblock record.
 pub const SUPERBLOCK_PREFIX_BYTES: usize = size_of::<SuperblockPrefixRaw>();
 
-/// Bytes in the label of a mirrored pair, its units aside.
-pub(crate) const MIRROR_LABEL_BYTES: usize = size_of::<MirrorLabelRaw>();
-
-/// Bytes in the label of a member of a striped group.
+/// Bytes in the label of a member of a group.
 pub(crate) const RAID_LABEL_BYTES: usize = size_of::<RaidLabelRaw>();
-/// Bytes in the head of the log of a member of a striped group, its rows aside.
+/// Bytes in the head of the log of a member of a group, its rows aside.
 pub(crate) const RAID_LOG_BYTES: usize = size_of::<RaidLogRaw>();
 /// Bytes of a row in it, checksums of pieces aside.
 pub(crate) const ROW_ENTRY_BYTES: usize = size_of::<RowEntryRaw>();
@@ -48,11 +45,9 @@ pub const MAX_HEADER_BYTES: usize = 4096;
 
 /// First bytes of a chunk.
 pub(crate) const CHUNK_MAGIC: [u8; 8] = *b"THERMOCH";
-/// First bytes of the label of a mirrored pair.
-pub(crate) const MIRROR_MAGIC: [u8; 8] = *b"THERMOMI";
-/// First bytes of the label of a member of a striped group.
+/// First bytes of the label of a member of a group.
 pub(crate) const RAID_LABEL_MAGIC: [u8; 8] = *b"THERMORD";
-/// First bytes of the head of the log of a member of a striped group.
+/// First bytes of the head of the log of a member of a group.
 pub(crate) const RAID_LOG_MAGIC: [u8; 8] = *b"THERMORL";
 /// First bytes of a superblock record.
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"THERMOSB";
@@ -196,26 +191,7 @@ pub(crate) struct UnitRaw {
     pub reserved: [u8; 3],
 }
 
-/// The first 64 bytes of the label of a mirrored pair.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-pub(crate) struct MirrorLabelRaw {
-    pub magic: [u8; 8],
-    pub version: U16,
-    pub side: u8,
-    pub flags: u8,
-    pub current: u8,
-    pub device: u8,
-    pub reserved: [u8; 2],
-    pub pool: [u8; 16],
-    pub units: U32,
-    pub event: U64,
-    pub unused: [u8; 12],
-    pub rest_crc: U32,
-    pub prefix_crc: U32,
-}
-
-/// The label of a member of a striped group.
+/// The label of a member of a group.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct RaidLabelRaw {
@@ -242,7 +218,7 @@ pub(crate) struct RaidLabelRaw {
     pub prefix_crc: U32,
 }
 
-/// The first 64 bytes of the head of the log of a member of a striped group.
+/// The first 64 bytes of the head of the log of a member of a group.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct RaidLogRaw {
@@ -272,7 +248,6 @@ pub(crate) struct RowEntryRaw {
 const _: () = assert!(RAID_LABEL_BYTES == 128);
 const _: () = assert!(RAID_LOG_BYTES == 64);
 const _: () = assert!(ROW_ENTRY_BYTES == 16);
-const _: () = assert!(MIRROR_LABEL_BYTES == 64);
 const _: () = assert!(CHUNK_PREFIX_BYTES == 96);
 const _: () = assert!(LINE_BYTES == 15);
 const _: () = assert!(size_of::<ControlEntryRaw>() == 2 * LINE_BYTES);
@@ -375,7 +350,7 @@ macro_rules! prefix {
     )+};
 }
 
-prefix!(ChunkPrefixRaw, MirrorLabelRaw, RaidLabelRaw, RaidLogRaw, SuperblockPrefixRaw);
+prefix!(ChunkPrefixRaw, RaidLabelRaw, RaidLogRaw, SuperblockPrefixRaw);
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! What the log engine writes to media, as pure encode and decode: chunks, superblocks, pages of maps and of the unit
-//! table, and what mirrored pairs and striped groups keep beside them.
+//! table, and what groups keep beside them.
 //!
 //! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to; `docs/GROUPS.md` the
-//! same of pairs and groups.
+//! same of groups.
 //!
 //! Invariants:
 //! * No decoder panics or computes with an unchecked number, whatever the bytes; lengths are bounded before use.
@@ -18,7 +18,6 @@ mod geometry;
 mod id;
 mod layout;
 mod map;
-mod mirror;
 mod packed;
 mod raid;
 mod superblock;
@@ -39,7 +38,6 @@ pub use layout::{
     SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
-pub use mirror::{MirrorLabel, SIDES};
 pub use packed::{PackedBlock, Packer, Places, packed_block, unpack};
 pub use raid::{
     MAX_MEMBERS, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidLog, RaidShape, RaidShapeError,

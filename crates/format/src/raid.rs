@@ -1,4 +1,4 @@
-//! What a member of a striped group says of all of them, where a unit of the group is on them, and the log of rows that
+//! What a member of a group says of all of them, where a unit of the group is on them, and the log of rows that
 //! are not full yet.
 //!
 //! The engine knows nothing of it. `docs/GROUPS.md` says what stands where.

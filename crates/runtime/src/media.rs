@@ -4,7 +4,6 @@
 
 mod change;
 mod contents;
-mod pairs;
 mod paths;
 mod raids;
 mod several;
@@ -16,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use thermocline_engine::{MAX_UNITS, default_unit};
 use thermocline_format::{
-    DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, SuperblockPrefix,
+    DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, RaidLevel,
+    SuperblockPrefix,
 };
 use thermocline_ftl::placement::Below;
 use thermocline_nand::{Drive, Profile, profile};
@@ -30,7 +30,7 @@ pub use raids::RaidRefusal;
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
     Access, Deadline, Fault, File, Group, GroupKind, Late, Latency, Layout, OpenError, Options,
-    PairError, Simulated, Storage, zones_are_empty,
+    Simulated, Storage, zones_are_empty,
 };
 
 /// Any storage.
@@ -121,21 +121,7 @@ pub enum MediaError {
         /// Whether it is a fast one.
         fast: bool,
     },
-    /// The sides of a pair cannot be used as they are.
-    #[error("mirror `{name}`: {}", refusal(path, other, why, *error))]
-    Pair {
-        /// Its name.
-        name: String,
-        /// The side that is there.
-        path: PathBuf,
-        /// The other one.
-        other: PathBuf,
-        /// Why that one is missing, if it is.
-        why: String,
-        /// What is wrong.
-        error: PairError,
-    },
-    /// The members of a striped group cannot be used as they are.
+    /// The members of a group cannot be used as they are.
     #[error("{0}")]
     Raid(Box<RaidRefusal>),
     /// A side or member takes no label.
@@ -146,24 +132,21 @@ pub enum MediaError {
         /// Why not.
         fault: Fault,
     },
-    /// A side of a pair is named as a device of its own.
+    /// A member of a group is named as a device of its own.
     #[error(
-        "{}: this is one side of a mirrored pair, and would be newer than the other one; name both, each with the same \
-         `mirror`",
-        path.display()
-    )]
-    OneOfPair {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A member of a striped group is named as a device of its own.
-    #[error(
-        "{}: this is one member of a striped group; name all of them, each with the same `raid5`, or `raid0`",
-        path.display()
+        "{}: this is one {}",
+        path.display(),
+        if level.copies() {
+            "side of a mirrored pair, and would be newer than the other one; name both, each with the same `mirror`"
+        } else {
+            "member of a striped group; name all of them, each with the same `raid5`, or `raid0`"
+        }
     )]
     OneOfGroup {
         /// Where.
         path: PathBuf,
+        /// What the group keeps beside its data.
+        level: RaidLevel,
     },
     /// No group has a member there.
     #[error(
@@ -252,42 +235,6 @@ impl MediaError {
             MediaError::NoPool { .. } => true,
             MediaError::Read { source, .. } => source.kind() == ErrorKind::NotFound,
             _ => false,
-        }
-    }
-}
-
-/// What is wrong with a pair, and what to do about it.
-fn refusal(path: &Path, other: &Path, why: &str, error: PairError) -> String {
-    let (one, two) = (path.display(), other.display());
-    match error {
-        PairError::Alone => format!(
-            "{one} is there, and {two} is not ({why}); if the pool was served from {two} alone since, {one} is older. Bring \
-             {two} back, or, if it is lost, say `thermocline device keep POOL.toml {one}`"
-        ),
-        PairError::New => format!("{one} is new, and nothing was copied to it yet: {two} has all"),
-        PairError::OtherAlone => format!(
-            "{two} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, or \
-             was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {two} --yes-destroy \
-             {two}`"
-        ),
-        PairError::Lacks => format!(
-            "{one} lacks what {two} has, which is missing ({why}). Bring {two} back; if it is lost, `thermocline device \
-             keep POOL.toml {one} --despite-loss` uses what there is"
-        ),
-        PairError::Split => format!(
-            "{one} and {two} were each written while the other was away. Say which one is to be lost: `thermocline device \
-             replace POOL.toml PATH --yes-destroy PATH`"
-        ),
-        PairError::SameSide => {
-            format!("{one} and {two} are copies of one side; name only the newer one")
-        }
-        PairError::NoLabel => format!(
-            "neither {one} nor {two} has the label of a mirrored pair ({why}): the pool was made without one, or both are \
-             others"
-        ),
-        PairError::NoSource | PairError::NoNumber => format!("{one} and {two}: {error}"),
-        PairError::OldSource | PairError::OtherPair => {
-            format!("{one} and {two}: {error}; name the right ones")
         }
     }
 }

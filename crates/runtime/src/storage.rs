@@ -5,7 +5,6 @@
 //! * A flush covers the writes and resets whose completion was handed out before the flush was submitted.
 //! * Commands in flight own their memory; dropping a storage waits for them.
 
-mod answers;
 #[cfg(test)]
 mod bench;
 mod cache;
@@ -22,9 +21,7 @@ mod io;
 mod ioctl;
 mod joined;
 mod memory;
-mod mirror;
 mod overlay;
-mod pace;
 mod parts;
 pub(crate) mod raid;
 #[cfg(target_os = "linux")]
@@ -55,8 +52,6 @@ pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;
 pub use memory::Memory;
-pub use mirror::{FoundPair, Mate, Mirror, PairError, PairStart};
-pub(crate) use mirror::{decide, is_alone, label_units, read_label, write_label};
 pub use overlay::Overlay;
 pub(crate) use raid::FoundMember;
 pub use raid::{FoundRaid, Raid};

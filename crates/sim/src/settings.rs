@@ -196,8 +196,8 @@ impl Settings {
         self.config.map_memory_bytes = least + rng.below(4) * 4096;
     }
 
-    /// Devices that are groups, as a rule with a member that is wrong.
-    pub(crate) fn group_devices(&mut self, rng: &mut Rng) {
+    /// Devices that are groups, with `mirrors` one at least a mirror, as a rule with a member that is wrong.
+    pub(crate) fn group_devices(&mut self, rng: &mut Rng, mirrors: bool) {
         self.media.kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
         let geometry = self.config.geometry;
         let one = rng.below(geometry.devices().len() as u64) as u8;
@@ -205,9 +205,11 @@ impl Settings {
         let shapes: Vec<Option<RaidShape>> = geometry
             .device_units()
             .map(|(device, units)| {
-                let grouped = device.0 == one || rng.below(3) == 0;
-                let shape = grouped.then(|| draw_group(rng, &geometry, units.len() as u32, room));
-                let shape = shape.flatten();
+                let first = device.0 == one;
+                let grouped = first || rng.below(3) == 0;
+                let mirror = grouped && mirrors && (first || rng.below(2) == 0);
+                let mut draw = || draw_group(rng, &geometry, units.len() as u32, room, mirror);
+                let shape = grouped.then(&mut draw).flatten();
                 room -= shape.map_or(0, |shape| usize::from(shape.members) - 1);
                 shape
             })
@@ -393,10 +395,17 @@ fn draw_pool(rng: &mut Rng, scale: Scale, placement: &Policy) -> (DiskShape, Con
 }
 
 /// A group with redundancy for a device of so many units, of at most `room` members more than one.
-fn draw_group(rng: &mut Rng, geometry: &Geometry, units: u32, room: usize) -> Option<RaidShape> {
-    let levels = [(RaidLevel::Parity, 3 + rng.below(4) as usize), (RaidLevel::Parity, 3)];
+fn draw_group(
+    rng: &mut Rng,
+    geometry: &Geometry,
+    units: u32,
+    room: usize,
+    mirror: bool,
+) -> Option<RaidShape> {
+    let parity = [(RaidLevel::Parity, 3 + rng.below(4) as usize), (RaidLevel::Parity, 3)];
+    let levels = mirror.then_some((RaidLevel::Mirrored, 2)).into_iter().chain(parity);
     let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
-    let fits = levels.into_iter().filter(|(_, members)| *members <= room + 1);
+    let fits = levels.filter(|(_, members)| *members <= room + 1);
     let mut shapes =
         fits.map(|(level, members)| RaidShape::new(level, members, block, per_unit, units));
     shapes.find_map(Result::ok)

@@ -205,13 +205,16 @@ impl Situation {
     }
 }
 
+/// Pools with mirrors, of those whose devices are groups: one in so many.
+const MIRRORS_ONE_IN: u64 = 3;
+
 fn members(seed: u64, rng: &mut Rng) -> Settings {
     let mut settings = Settings::draw_plain(seed, Scale::Small);
     if settings.media.is_zoned() {
         // As many active zones as anybody wants.
         settings.config.max_open_units = Config::new(settings.config.geometry).max_open_units;
     }
-    settings.group_devices(rng);
+    settings.group_devices(rng, seed.is_multiple_of(MIRRORS_ONE_IN));
     settings
 }
 

@@ -45,6 +45,10 @@ pub fn find_rows(
 ) -> Rows {
     let shape = label.shape;
     let (mut journals, mut left) = (Vec::new(), BTreeMap::new());
+    if !shape.level.has_log() {
+        journals.extend((0..shape.members).map(|_| Journal::new(shape.slots)));
+        return Rows { journals, left };
+    }
     for member in 0..usize::from(shape.members) {
         let heads = [0, 1].map(|place| {
             let bytes = read(member, RaidShape::log_place(place), RAID_PLACE_BYTES)?;

@@ -5,6 +5,8 @@ use std::ops::Range;
 use thermocline_types::{Bytes, DeviceError, Version};
 
 use super::Array;
+use super::reads::How;
+use super::rebuild::PIECE;
 use crate::bugs::{self, ArrayBug};
 use crate::{ArrayNotice, Fault, Memory, Token};
 
@@ -20,6 +22,8 @@ pub(super) struct Heal {
     token: Token,
     waits: usize,
     fault: Option<Fault>,
+    /// Whether a member holds something wrong; else the copies or the parity may not agree.
+    wrong: bool,
 }
 
 /// Part of a heal.
@@ -37,8 +41,11 @@ impl<M: Memory> Array<M> {
             return self.answers.give_now(token, Err(fault));
         }
         let (unit, from) = self.place(at);
-        let heal = self.heals.insert(Heal { token, waits: 1, fault: None });
-        match version.member_left_out() {
+        let left_out = version.member_left_out();
+        let wrong = left_out.is_some();
+        let heal = self.heals.insert(Heal { token, waits: 1, fault: None, wrong });
+        match left_out {
+            None if self.shape.level.copies() => self.heal_copy(heal, unit, from..from + bytes),
             None => self.heal_rows(heal, unit, &(from..from + bytes)),
             Some(member) if self.members.get(member).is_some_and(|one| one.labelled) => {
                 self.heal_strips(heal, unit, from..from + bytes, member);
@@ -62,12 +69,24 @@ impl<M: Memory> Array<M> {
         }
     }
 
+    /// Has the member of a mirror that is not read written what is read. A member that lacks the unit is filled later.
+    fn heal_copy(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>) {
+        let Some(span) = self.shape.spans(bytes.start, bytes.end - bytes.start).next() else {
+            return;
+        };
+        let copy = 1 - self.gives(unit, &span, How::AsRead);
+        let both = (0..self.members.len()).all(|member| self.holds(member, unit));
+        if both && self.is_live(copy) && !bugs::has(ArrayBug::ParityNotHealed) {
+            self.mend_strip(heal, unit, copy, bytes);
+        }
+    }
+
     /// Has a member written its pieces of a range of bytes.
     fn heal_strips(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>, member: usize) {
         let shape = self.shape;
         let mut strips = Vec::<Range<u64>>::new();
         for span in shape.spans(bytes.start, bytes.end - bytes.start) {
-            if shape.member_of(unit, span.row, span.piece) != member {
+            if shape.member_of(unit, span.row, span.piece) != member && !shape.level.copies() {
                 continue;
             }
             let start = u64::from(span.row) * u64::from(shape.piece) + span.from;
@@ -77,8 +96,18 @@ impl<M: Memory> Array<M> {
             }
         }
         for strip in strips.into_iter().filter(|_| !bugs::has(ArrayBug::NothingHealed)) {
+            self.mend_strip(heal, unit, member, strip);
+        }
+    }
+
+    /// Has a member written bytes of its strip of a unit, in parts of which each is held in memory.
+    fn mend_strip(&mut self, heal: HealKey, unit: u32, member: usize, strip: Range<u64>) {
+        let mut start = strip.start;
+        while start < strip.end {
+            let part = start..(start + PIECE).min(strip.end);
+            start = part.end;
             self.heals[heal].waits += 1;
-            self.mendings.push_back(Mending::Strip { unit, member, strip, heal });
+            self.mendings.push_back(Mending::Strip { unit, member, strip: part, heal });
         }
     }
 
@@ -93,7 +122,16 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    pub(super) fn count_healed(&mut self, unit: u32, member: usize, strip: &Range<u64>) {
+    pub(super) fn count_healed(
+        &mut self,
+        heal: HealKey,
+        unit: u32,
+        member: usize,
+        strip: &Range<u64>,
+    ) {
+        if !self.heals[heal].wrong {
+            return;
+        }
         let bytes = strip.end - strip.start;
         let healed = &mut self.status.healed[member];
         (healed.places, healed.bytes) = (healed.places + 1, healed.bytes + bytes);

@@ -180,7 +180,8 @@ impl<M: Memory> Array<M> {
     /// Whether a member is to be filled now.
     pub(super) fn may_fill(&self) -> bool {
         let filling = self.filling().is_some_and(|member| self.is_live(member));
-        filling && !self.closing && self.is_active() && self.relabel.is_none()
+        let stopped = self.rebuild.is_stopped();
+        filling && !stopped && !self.closing && self.is_active() && self.relabel.is_none()
     }
 
     fn next_to_fill(&mut self) -> Option<(u32, usize, Range<u64>)> {
@@ -188,8 +189,9 @@ impl<M: Memory> Array<M> {
         if self.rebuild.wants_label(&self.shape) {
             self.stale = true;
             if self.rebuild.is_over(&self.shape) {
-                self.members[member].standing = MemberState::Current;
-                self.say(ArrayNotice::AllCurrent);
+                if self.shape.level.overlaps() || bugs::has(ArrayBug::FilledIsAlone) {
+                    self.is_filled(member);
+                }
                 return None;
             }
         }
@@ -199,6 +201,12 @@ impl<M: Memory> Array<M> {
         let (unit, strip) = self.rebuild.next(&self.shape)?;
         self.rebuild.pace.spend(strip.end - strip.start, self.now);
         Some((unit, member, strip))
+    }
+
+    /// A member holds all that it should.
+    pub(super) fn is_filled(&mut self, member: usize) {
+        self.members[member].standing = MemberState::Current;
+        self.say(ArrayNotice::AllCurrent);
     }
 
     fn load(&mut self, unit: u32, row: u32, from: u64) {
@@ -427,7 +435,7 @@ impl<M: Memory> Array<M> {
             }
             (Work::Copy { member, strip, heal: Some(heal) }, result) => {
                 if result.is_ok() {
-                    self.count_healed(unit, member, &strip);
+                    self.count_healed(heal, unit, member, &strip);
                 }
                 self.mended(heal, result);
             }
@@ -446,6 +454,9 @@ impl<M: Memory> Array<M> {
         }
         let bytes = strip.end - strip.start;
         if let Err(fault) = result {
+            if fault.error == DeviceError::Gone {
+                return self.rebuild.stop();
+            }
             if self.rebuild.cut(strip) {
                 return;
             }

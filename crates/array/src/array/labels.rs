@@ -35,9 +35,10 @@ impl<M: Memory> Array<M> {
         let filling_before = before.filling;
         let is = |member: &usize, standing| self.members[*member].standing == standing;
         let all = 0..self.members.len();
+        let complete = self.complete();
         let current = all.clone().filter(|one| is(one, MemberState::Current));
-        let current = current.fold(0, |mask, member| mask | 1 << member);
-        let filling = self.filling().map(|member| member as u8);
+        let current = current.chain(complete).fold(0, |mask, member| mask | 1 << member);
+        let filling = self.filling().filter(|_| complete.is_none()).map(|member| member as u8);
         let filled = filling.map_or(0, |_| self.rebuild.saved());
         let (event, open) = (before.event + 1, !self.settled && (self.opened || before.open));
         let floor = if self.all_have { before.event } else { before.floor };
@@ -117,6 +118,12 @@ impl<M: Memory> Array<M> {
         }
     }
 
+    /// The member that is being filled, if it has all units. In a mirror the filled member counts only when a durable
+    /// label of the other member names it: that label calls its own member the only complete one until then.
+    fn complete(&self) -> Option<usize> {
+        self.filling().filter(|&one| self.is_live(one) && self.rebuild.is_over(&self.shape))
+    }
+
     /// All have the label.
     fn labelled(&mut self, members: &[usize]) {
         self.relabel = None;
@@ -125,6 +132,9 @@ impl<M: Memory> Array<M> {
             (one.labelled, one.place) = (true, 1 - one.place);
         }
         self.all_have = true;
+        if let Some(member) = self.complete().filter(|&member| self.label.is_current(member)) {
+            self.is_filled(member);
+        }
         if !self.stale {
             self.answers.release();
         }

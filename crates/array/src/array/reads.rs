@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use thermocline_format::Span;
 use thermocline_types::{Bytes, DeviceError, Version};
 
 use super::gather::Why;
@@ -97,7 +98,7 @@ impl<M: Memory> Array<M> {
             if apart {
                 all.apart.push((span.before, to.clone()));
             }
-            let member = self.shape.member_of(unit, span.row, span.piece);
+            let member = self.gives(unit, &span, how);
             let start = u64::from(span.row) * u64::from(self.shape.piece) + span.from;
             let (row, strip) = (span.row, start..start + span.bytes);
             let segment = Segment { reading, unit, row, member, strip, to, bad: false };
@@ -105,6 +106,18 @@ impl<M: Memory> Array<M> {
             self.begin_segment(segment);
         }
         self.reading_has(reading, Ok(()));
+    }
+
+    /// The member that a piece is read from. Either member of a mirror has the piece: one of them is read each time, so
+    /// that bytes which the members hold differently after a crash are read alike until they are healed.
+    pub(super) fn gives(&self, unit: u32, span: &Span, how: How) -> usize {
+        let own = self.shape.member_of(unit, span.row, span.piece);
+        let copy = self.shape.parity_of(unit, span.row).filter(|_| self.shape.level.copies());
+        let last = |&member: &usize| {
+            let avoided = self.avoid == Some(member);
+            (how == How::Without(member), !self.holds(member, unit), avoided)
+        };
+        [own].into_iter().chain(copy).min_by_key(last).unwrap_or(own)
     }
 
     fn begin_segment(&mut self, key: usize) {

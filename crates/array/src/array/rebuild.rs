@@ -7,9 +7,9 @@ use thermocline_types::Bytes;
 
 use super::pace::Pace;
 
-/// Bytes that are computed at once. Chosen, not measured: what drives commonly take in one command; in tests, so that
-/// much happens in between.
-const PIECE: u64 = if cfg!(test) { 3 * SMALLEST } else { 1 << 20 };
+/// Bytes that are computed or copied at once. Chosen, not measured: what drives commonly take in one command; in tests,
+/// so that much happens in between.
+pub(super) const PIECE: u64 = if cfg!(test) { 3 * SMALLEST } else { 1 << 20 };
 
 /// Bytes that are computed before a label says so: what is computed again at most after a crash. Chosen, not measured.
 const SAVE: u64 = 1 << 30;
@@ -33,19 +33,32 @@ pub(super) struct Rebuild {
     pub(super) pace: Pace,
     /// Bytes that were computed since the group was opened.
     made: u64,
+    /// Whether a member is gone that bytes are computed from.
+    stopped: bool,
 }
 
 impl Rebuild {
     /// Of a member that holds so many units.
     pub(super) fn new(filled: u32, rate: Option<u64>) -> Rebuild {
         let (done, again, unsaved, made) = (0, Vec::new(), 0, 0);
-        Rebuild { filled, done, again, saved: filled, unsaved, pace: Pace::new(rate), made }
+        let (pace, stopped) = (Pace::new(rate), false);
+        Rebuild { filled, done, again, saved: filled, unsaved, pace, made, stopped }
     }
 
     /// The member holds nothing.
     pub(super) fn begin_again(&mut self) {
         (self.filled, self.done, self.saved, self.unsaved) = (0, 0, 0, 0);
         self.again.clear();
+        self.stopped = false;
+    }
+
+    /// A member is gone that bytes are computed from: these bytes and all later ones stay lacking.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Whether it holds a unit.

@@ -6,14 +6,14 @@
 
 use thermocline_format::RaidLabel;
 
-use super::LAST_EVENT;
+use super::{Access, LAST_EVENT};
 use crate::bugs::{self, ArrayBug};
 
 /// Why a group cannot be used as it is found. Members are by the order in which they were named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// None has a label.
-    #[error("none has the label of a striped group")]
+    #[error("none has the label of a group")]
     NoLabel,
     /// Two are copies of one member.
     #[error("two are copies of one member")]
@@ -45,9 +45,12 @@ pub enum StartError {
         /// Those that were named and lack something, by the order in which they were named.
         stale: Vec<usize>,
     },
-    /// Two say different things, and neither is older.
+    /// Two say different things, and neither is older; or each member of a mirror says that it alone has all.
     #[error("two were each used without the other")]
     Split(usize, usize),
+    /// The other member of a mirror is missing, and may have been written while this one was away.
+    #[error("the other one is missing, and may have been written while this one was away")]
+    Alone(usize),
 }
 
 /// How a member starts.
@@ -73,11 +76,12 @@ pub struct ArrayStart {
     pub members: Vec<(Option<usize>, MemberStart)>,
 }
 
-/// What to do with those that have these labels, in the order in which they were named.
+/// What to do with those that have these labels, in the order in which they were named. To be looked at, a member of a
+/// mirror is used alone although it may be older than the missing one.
 ///
 /// # Errors
 /// [`StartError`].
-pub fn decide(labels: &[Option<&RaidLabel>]) -> Result<ArrayStart, StartError> {
+pub fn decide(labels: &[Option<&RaidLabel>], access: Access) -> Result<ArrayStart, StartError> {
     let age = |(_, label): &(usize, &RaidLabel)| (label.event, !label.announced);
     let found = || labels.iter().enumerate().filter_map(|(index, label)| Some((index, (*label)?)));
     let (newest, label) = found().max_by_key(age).ok_or(StartError::NoLabel)?;
@@ -107,14 +111,23 @@ pub fn decide(labels: &[Option<&RaidLabel>]) -> Result<ArrayStart, StartError> {
         }
         members[member].1 = start_of(one, label);
     }
-    let start = ArrayStart { label: label.clone(), members };
+    let mut start = ArrayStart { label: label.clone(), members };
     start.suffices()?;
+    if !label.shape.level.overlaps() {
+        start.heed_each(labels, access)?;
+    }
     Ok(start)
+}
+
+/// Whether a label calls its own member the only one that has all.
+pub fn is_alone(label: &RaidLabel) -> bool {
+    label.event > 0 && label.current == 1 << label.member
 }
 
 /// How a member starts whose own label is `own`, if `newest` is the newest of all.
 fn start_of(own: &RaidLabel, newest: &RaidLabel) -> MemberStart {
-    let kept_up = own.event >= newest.floor || bugs::has(ArrayBug::StaleIsCurrent);
+    // A member that is yet to be filled has a label of event 0.
+    let kept_up = own.event >= newest.floor.max(1) || bugs::has(ArrayBug::StaleIsCurrent);
     if kept_up && (newest.is_current(own.member.into()) || bugs::has(ArrayBug::StaleIsCurrent)) {
         return MemberStart::Current;
     }
@@ -123,6 +136,34 @@ fn start_of(own: &RaidLabel, newest: &RaidLabel) -> MemberStart {
 }
 
 impl ArrayStart {
+    /// Each member of a mirror may have been used without the other one, and only its own label says so.
+    fn heed_each(
+        &mut self,
+        labels: &[Option<&RaidLabel>],
+        access: Access,
+    ) -> Result<(), StartError> {
+        let own = |named: Option<usize>| named.and_then(|index| Some((index, labels[index]?)));
+        let [one, other] = [0, 1].map(|member: usize| own(self.members[member].0));
+        let (Some((index, label)), Some((behind, second))) = (one, other) else {
+            let Some((index, label)) = one.or(other) else { return Ok(()) };
+            let gone = 1 - usize::from(label.member);
+            let may_be_older = label.is_current(gone) && !bugs::has(ArrayBug::AloneIsNewest);
+            let refused = may_be_older && access == Access::ReadWrite;
+            return if refused { Err(StartError::Alone(index)) } else { Ok(()) };
+        };
+        if is_alone(label) && is_alone(second) {
+            return Err(StartError::Split(index, behind));
+        }
+        // A member was filled, and the other one has no label yet that says so. Until then it is not done without.
+        for (says, other) in [(label, 1), (second, 0)] {
+            let both = self.members.iter().all(|(_, start)| *start == MemberStart::Current);
+            if both && !says.is_current(other) {
+                self.members[other].1 = MemberStart::Lacks { filled: self.label.shape.units };
+            }
+        }
+        Ok(())
+    }
+
     /// An error if more is lacking than the parity makes up for.
     fn suffices(&self) -> Result<(), StartError> {
         let lacking = self.members.iter().enumerate();
@@ -166,7 +207,8 @@ mod tests {
     fn decided(labels: &[Option<RaidLabel>; 3]) -> Result<[MemberStart; 3], StartError> {
         let mut all = Vec::new();
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let start = decide(&order.map(|index: usize| labels[index].as_ref()));
+            let found = order.map(|index: usize| labels[index].as_ref());
+            let start = decide(&found, Access::ReadWrite);
             all.push(start.map(|start| [0, 1, 2].map(|member: usize| start.members[member].1)));
         }
         let first = all[0].clone();
@@ -257,11 +299,94 @@ mod tests {
         let split = [Some(label(0, 6, 5, 0b011)), Some(label(1, 6, 5, 0b110)), None];
         assert!(matches!(decided(&split), Err(StartError::Split(..))));
         let one = label(0, 5, 4, ALL);
-        let few = decide(&[Some(&one), None]);
+        let few = decide(&[Some(&one), None], Access::ReadWrite);
         assert_eq!(few, Err(StartError::Number { says: 0, has: 3, named: 2 }));
         let last = [LAST_EVENT, LAST_EVENT + 1].map(|event| label(0, event, 4, ALL));
         let labels = last.each_ref().map(|last| [Some(last), None, Some(&one)]);
-        assert!(matches!(decide(&labels[0]), Err(StartError::SameMember(..))));
-        assert_eq!(decide(&labels[1]), Err(StartError::NoNumber(0)));
+        assert!(matches!(decide(&labels[0], Access::ReadWrite), Err(StartError::SameMember(..))));
+        assert_eq!(decide(&labels[1], Access::ReadWrite), Err(StartError::NoNumber(0)));
+    }
+
+    /// A label of a mirror that calls these members current.
+    fn half(member: u8, event: u64, current: u16) -> RaidLabel {
+        let block = LogicalBlock::B4096;
+        let shape = RaidShape::new(RaidLevel::Mirrored, 2, block, 256, 9).expect("it can be");
+        RaidLabel { shape, ..label(member, event, event.saturating_sub(1), current) }
+    }
+
+    /// In either order, by number of member.
+    fn paired(
+        one: Option<&RaidLabel>,
+        other: Option<&RaidLabel>,
+        access: Access,
+    ) -> Result<[MemberStart; 2], StartError> {
+        let starts = |start: ArrayStart| [0, 1].map(|member: usize| start.members[member].1);
+        let found = decide(&[one, other], access).map(starts);
+        let swapped = decide(&[other, one], access).map(starts);
+        let alike = match (&found, &swapped) {
+            (Err(one), Err(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
+            (one, other) => one == other,
+        };
+        assert!(alike, "{found:?} {swapped:?}");
+        found
+    }
+
+    fn both(one: &RaidLabel, other: &RaidLabel) -> Result<[MemberStart; 2], StartError> {
+        paired(Some(one), Some(other), Access::ReadWrite)
+    }
+
+    #[test]
+    fn members_of_a_mirror_that_agree_go_on() {
+        assert_eq!(both(&half(0, 7, 0b11), &half(1, 7, 0b11)), Ok([Current; 2]));
+        assert_eq!(both(&half(0, 7, 0b11), &half(1, 6, 0b11)), Ok([Current; 2]));
+        let filling = |member| RaidLabel { filling: Some(0), filled: 4, ..half(member, 7, 0b10) };
+        assert_eq!(both(&filling(0), &filling(1)), Ok([lacks(4), Current]));
+    }
+
+    #[test]
+    fn an_older_member_of_a_mirror_is_filled_and_never_the_other_way() {
+        for current in [0b11, 0b01] {
+            let newer = half(0, 9, current);
+            for event in [0, 1, 7] {
+                assert_eq!(both(&newer, &half(1, event, 0b11)), Ok([Current, lacks(0)]));
+                assert_eq!(both(&newer, &half(1, event, 0b01)), Ok([Current, lacks(0)]));
+            }
+        }
+        let refused = both(&half(1, 9, 0b01), &half(0, 7, 0b01));
+        assert!(matches!(refused, Err(StartError::TooFew { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_member_of_a_mirror_that_may_be_older_is_not_used_alone() {
+        let one = |label: RaidLabel, access| paired(None, Some(&label), access);
+        let alone = Ok([Current, Missing]);
+        assert_eq!(one(half(0, 5, 0b01), Access::ReadWrite), alone);
+        assert!(matches!(one(half(0, 5, 0b11), Access::ReadWrite), Err(StartError::Alone(_))));
+        assert_eq!(one(half(0, 5, 0b11), Access::ReadOnly), alone);
+        for access in [Access::ReadWrite, Access::ReadOnly] {
+            let lacks = [half(1, 5, 0b01), half(1, 0, 0b01), half(0, 0, 0b11)];
+            for label in lacks {
+                let refused = one(label, access);
+                assert!(matches!(refused, Err(StartError::TooFew { .. })), "{refused:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn members_of_a_mirror_that_went_apart_are_refused() {
+        for event in [5, 6, 9] {
+            let refused = both(&half(0, 6, 0b01), &half(1, event, 0b10));
+            assert!(matches!(refused, Err(StartError::Split(..))), "{refused:?}");
+        }
+        let open = RaidLabel { open: false, ..half(1, 6, 0b01) };
+        assert!(matches!(both(&half(0, 6, 0b01), &open), Err(StartError::Split(..))));
+        assert!(matches!(both(&half(0, 6, 1), &half(0, 6, 1)), Err(StartError::SameMember(..))));
+    }
+
+    #[test]
+    fn a_filled_member_of_a_mirror_counts_when_the_other_one_says_so() {
+        let (old, new) = (half(0, 7, 0b01), half(1, 8, 0b11));
+        assert_eq!(both(&old, &new), Ok([Current, lacks(9)]));
+        assert_eq!(both(&half(0, 8, 0b11), &half(1, 7, 0b01)), Ok([Current; 2]));
     }
 }

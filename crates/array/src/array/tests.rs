@@ -5,12 +5,14 @@ mod drives;
 mod heals;
 mod world;
 
+use thermocline_format::RaidLevel;
 use thermocline_types::{DeviceError, Rng};
 
 use super::*;
 use crate::bugs::{ArrayBug, set};
 use drives::{Bench, Blocks, Death, DriveState};
-use world::{Doing, MEMBERS, Written, bench, fates, formatted, open};
+use world::Raid;
+use world::{Doing, LEVELS, Written, bench, fates, formatted, members, open, open_well, open_with};
 
 /// Rows are begun, filled and left, in units side by side.
 const PROGRAM: [Doing; 13] = [
@@ -74,8 +76,11 @@ const SHORT: [Doing; 4] = [
 /// Full rows, which every member has a part of.
 const ROWS: [Doing; 2] = [Doing::Append(&[(0, 6), (1, 6), (2, 6)]), Doing::Flush];
 
-/// Commands that find all members but one: each has two places for labels.
-const FOUND: u64 = 2 * (MEMBERS as u64 - 1);
+/// Commands that find enough members: each has two places for labels.
+fn found(level: RaidLevel) -> u64 {
+    let needed = if level.overlaps() { members(level) - 1 } else { members(level) };
+    2 * needed as u64
+}
 
 /// What a world is looked at with.
 struct Look {
@@ -87,14 +92,28 @@ struct Look {
 }
 
 /// Which members are there.
-fn presences() -> impl Iterator<Item = [bool; MEMBERS]> {
-    let without = |gone: usize| std::array::from_fn(|member| member != gone);
-    (0..=MEMBERS).map(without)
+fn presences(level: RaidLevel) -> impl Iterator<Item = Vec<bool>> {
+    let members = members(level);
+    (0..=members).map(move |gone| (0..members).map(|member| member != gone).collect())
+}
+
+/// Opens the group with those that are there. A member of a mirror that is refused alone is used nevertheless if no
+/// member died before, as `device keep` has it.
+fn open_some(
+    bench: &Bench,
+    there: &[bool],
+    died: Option<usize>,
+) -> Result<Option<Raid>, StartError> {
+    match open_with(bench, there, Access::ReadWrite) {
+        Err(StartError::Alone(_)) if died.is_none() => open_with(bench, there, Access::ReadOnly),
+        other => other,
+    }
 }
 
 /// Looks at what may be left on the drives, with all members there and without each. If one died before, the group may
 /// go on without that one only.
 fn look_at_crashes(
+    level: RaidLevel,
     drives: &[DriveState],
     ledger: &Written,
     died: Option<usize>,
@@ -105,13 +124,14 @@ fn look_at_crashes(
     for fates in fates(&counts, &mut look.rng).into_iter().take(most) {
         let images: Vec<_> =
             drives.iter().zip(&fates).map(|(drive, fates)| drive.after_cut(fates)).collect();
-        for there in presences() {
-            let bench = bench(images.clone(), look.rng.below(1 << 40));
-            recovered(&bench, there, ledger.clone(), died, look)
+        for there in presences(level) {
+            let bench = bench(level, images.clone(), look.rng.below(1 << 40));
+            recovered(&bench, &there, ledger.clone(), died, look)
                 .map_err(|why| format!("{fates:?} {there:?}: {why}"))?;
             look.states += 1;
             if look.depth > 0 && look.rng.below(8) == 0 {
-                again(&bench_of(&images, look), there, ledger, died, look)
+                let bench = self::bench(level, images.clone(), look.rng.below(1 << 40));
+                again(&bench, &there, ledger, died, look)
                     .map_err(|why| format!("{fates:?} {there:?}: {why}"))?;
             }
         }
@@ -119,20 +139,17 @@ fn look_at_crashes(
     Ok(())
 }
 
-fn bench_of(images: &[Blocks], look: &mut Look) -> Bench {
-    bench(images.to_vec(), look.rng.below(1 << 40))
-}
-
 /// Opens what is left, reads it, goes on, fills what is lacking, and then does without one member.
 fn recovered(
     bench: &Bench,
-    there: [bool; MEMBERS],
+    there: &[bool],
     mut ledger: Written,
     died: Option<usize>,
     look: &mut Look,
 ) -> Result<(), String> {
-    let mut raid = match open(bench, there) {
+    let mut raid = match open_some(bench, there, died) {
         Ok(raid) => raid.ok_or("the drives are well, and it does not open")?,
+        Err(StartError::Alone(_)) => return Ok(()),
         Err(StartError::TooFew { .. }) if may_be_too_few(there, died) => return Ok(()),
         Err(error) => return Err(format!("refused: {error}")),
     };
@@ -143,26 +160,26 @@ fn recovered(
     }
     world::fill_up(&mut raid);
     ledger.compare(&mut raid).map_err(|why| format!("at the end: {why}"))?;
-    if there != [true; MEMBERS] {
+    if there.contains(&false) {
         return Ok(());
     }
     if !raid.is_whole() {
         return Err(format!("not all members were filled: {:?}", raid.array.status()));
     }
-    let gone = look.rng.below(MEMBERS as u64) as usize;
+    let gone = look.rng.below(there.len() as u64) as usize;
     let error = if look.rng.below(2) == 0 { DeviceError::Gone } else { DeviceError::Io };
     bench.state().death = Some(Death { side: gone, after: 0, error });
     ledger.compare(&mut raid).map_err(|why| format!("without {gone}: {why}"))
 }
 
-fn may_be_too_few(there: [bool; MEMBERS], died: Option<usize>) -> bool {
-    died.is_some_and(|died| (0..MEMBERS).any(|member| member != died && !there[member]))
+fn may_be_too_few(there: &[bool], died: Option<usize>) -> bool {
+    died.is_some_and(|died| (0..there.len()).any(|member| member != died && !there[member]))
 }
 
 /// The recovery of these images is cut short, at some of its commands.
 fn again(
     bench: &Bench,
-    there: [bool; MEMBERS],
+    there: &[bool],
     ledger: &Written,
     died: Option<usize>,
     look: &mut Look,
@@ -170,7 +187,7 @@ fn again(
     let left = look.rng.below(120);
     bench.state().left = left;
     let mut ledger = ledger.clone();
-    if let Ok(Some(mut raid)) = open(bench, there) {
+    if let Ok(Some(mut raid)) = open_some(bench, there, died) {
         // What is found and not flushed may be gone the next time.
         let mut found = ledger.clone();
         if found.recover(&mut raid).is_ok() && found.run(&mut raid, &[Doing::Flush])? {
@@ -187,7 +204,7 @@ fn again(
         return Ok(());
     }
     look.depth -= 1;
-    let result = look_at_crashes(&drives, &ledger, died.or(missing), 3, look);
+    let result = look_at_crashes(bench.level(), &drives, &ledger, died.or(missing), 3, look);
     look.depth += 1;
     result.map_err(|why| format!("again after {left}: {why}"))
 }
@@ -195,28 +212,29 @@ fn again(
 /// Cuts the power after each command of a program, in worlds of these seeds, with a member that dies where `deaths`
 /// says.
 fn enumerate(
+    level: RaidLevel,
     seeds: std::ops::Range<u64>,
     program: &[Doing],
     step: u64,
-    deaths: impl Fn(u64) -> Vec<Option<Death>>,
+    deaths: impl Fn(RaidLevel, u64) -> Vec<Option<Death>>,
 ) -> Result<u64, String> {
     let mut look = Look { rng: Rng::new(3), states: 0, depth: 1 };
-    let images = formatted();
+    let images = formatted(level);
     for seed in seeds {
-        for death in deaths(seed) {
-            for left in (FOUND + seed % step..).step_by(step as usize) {
-                let bench = bench(images.clone(), seed);
+        for death in deaths(level, seed) {
+            for left in (found(level) + seed % step..).step_by(step as usize) {
+                let bench = bench(level, images.clone(), seed);
                 let mut ledger = Written::new(seed);
                 bench.state().keeps = seed % 2 == 1;
                 (bench.state().left, bench.state().death) = (left, death);
                 let case = || format!("seed {seed}, {death:?}, cut after {left}");
-                if let Some(mut raid) = open(&bench, [true; MEMBERS]).expect("it was formatted") {
+                if let Some(mut raid) = open(&bench).expect("it was formatted") {
                     ledger.run(&mut raid, program).map_err(|why| format!("{}: {why}", case()))?;
                 }
                 let over = bench.state().left > 0;
                 let drives = bench.state().drives.clone();
                 let died = death.map(|death| death.side);
-                look_at_crashes(&drives, &ledger, died, usize::MAX, &mut look)
+                look_at_crashes(level, &drives, &ledger, died, usize::MAX, &mut look)
                     .map_err(|why| format!("{}: {why}", case()))?;
                 if over {
                     break;
@@ -227,9 +245,13 @@ fn enumerate(
     Ok(look.states)
 }
 
-fn deaths(seed: u64) -> Vec<Option<Death>> {
+fn no_deaths(_: RaidLevel, _: u64) -> Vec<Option<Death>> {
+    vec![None]
+}
+
+fn deaths(level: RaidLevel, seed: u64) -> Vec<Option<Death>> {
     let errors = [DeviceError::Gone, DeviceError::Io];
-    let all = (0..MEMBERS).flat_map(|side| {
+    let all = (0..members(level)).flat_map(|side| {
         errors.into_iter().flat_map(move |error| {
             (8 + seed..50).step_by(13).map(move |after| Some(Death { side, after, error }))
         })
@@ -238,16 +260,20 @@ fn deaths(seed: u64) -> Vec<Option<Death>> {
 }
 
 /// Cuts the power after each command that opens a group and fills a member which missed something.
-fn enumerate_filling(seeds: std::ops::Range<u64>, step: u64) -> Result<u64, String> {
+fn enumerate_filling(
+    level: RaidLevel,
+    seeds: std::ops::Range<u64>,
+    step: u64,
+) -> Result<u64, String> {
     let mut look = Look { rng: Rng::new(5), states: 0, depth: 0 };
     for seed in seeds {
-        let stale = (seed % MEMBERS as u64) as usize;
-        let (images, written) = with_a_stale_member(seed, stale);
+        let stale = (seed % members(level) as u64) as usize;
+        let (images, written) = with_a_stale_member(level, seed, stale);
         for left in (seed % step..).step_by(step as usize) {
-            let bench = bench(images.clone(), seed);
+            let bench = bench(level, images.clone(), seed);
             bench.state().left = left;
             let mut written = written.clone();
-            if let Ok(Some(mut raid)) = open(&bench, [true; MEMBERS])
+            if let Ok(Some(mut raid)) = open(&bench)
                 && written.run(&mut raid, &[Doing::Flush])?
             {
                 written.heal_all(&mut raid);
@@ -256,7 +282,7 @@ fn enumerate_filling(seeds: std::ops::Range<u64>, step: u64) -> Result<u64, Stri
             let over = bench.state().left > 0;
             let drives = bench.state().drives.clone();
             bench.state().left = u64::MAX;
-            look_at_crashes(&drives, &written, Some(stale), usize::MAX, &mut look)
+            look_at_crashes(level, &drives, &written, Some(stale), usize::MAX, &mut look)
                 .map_err(|why| format!("seed {seed}, cut after {left}: {why}"))?;
             if over {
                 break;
@@ -267,11 +293,11 @@ fn enumerate_filling(seeds: std::ops::Range<u64>, step: u64) -> Result<u64, Stri
 }
 
 /// A group of which a member was away for the whole of a program.
-fn with_a_stale_member(seed: u64, stale: usize) -> (Vec<Blocks>, Written) {
-    let bench = bench(formatted(), seed);
+fn with_a_stale_member(level: RaidLevel, seed: u64, stale: usize) -> (Vec<Blocks>, Written) {
+    let bench = bench(level, formatted(level), seed);
     let mut written = Written::new(seed);
-    let there = std::array::from_fn(|member| member != stale);
-    let raid = open(&bench, there).expect("one may be missing");
+    let there: Vec<bool> = (0..members(level)).map(|member| member != stale).collect();
+    let raid = open_some(&bench, &there, None).expect("one may be missing");
     let done = written.run(&mut raid.expect("the drives are well"), &PROGRAM);
     assert_eq!(done, Ok(true));
     let state = bench.state();
@@ -279,33 +305,118 @@ fn with_a_stale_member(seed: u64, stale: usize) -> (Vec<Blocks>, Written) {
     (state.drives.iter().map(|drive| drive.durable.clone()).collect(), written)
 }
 
+/// The member dies that another one is filled from, after some of its commands. Whichever members are there afterwards,
+/// they have everything, or are refused.
+fn source_dies(
+    level: RaidLevel,
+    seeds: std::ops::Range<u64>,
+    errors: &[DeviceError],
+) -> Result<u64, String> {
+    let mut look = Look { rng: Rng::new(7), states: 0, depth: 0 };
+    for seed in seeds {
+        let stale = (seed % members(level) as u64) as usize;
+        let side = (stale + 1) % members(level);
+        let (images, written) = with_a_stale_member(level, seed, stale);
+        for after in 4.. {
+            let bench = bench(level, images.clone(), seed);
+            let mut written = written.clone();
+            let error = errors[after as usize % errors.len()];
+            bench.state().death = Some(Death { side, after, error });
+            let Ok(Some(mut raid)) = open(&bench) else { continue };
+            written.heal_all(&mut raid);
+            written.run(&mut raid, &[Doing::Flush])?;
+            world::fill_up(&mut raid);
+            written.run(&mut raid, &SHORT)?;
+            let over = bench.state().drives[side].commands() < after;
+            drop(raid);
+            let drives = bench.state().drives.clone();
+            let counts: Vec<usize> = drives.iter().map(|drive| drive.cached.len()).collect();
+            for fates in fates(&counts, &mut look.rng) {
+                let left = drives.iter().zip(&fates).map(|(drive, fates)| drive.after_cut(fates));
+                let images: Vec<Blocks> = left.collect();
+                for there in presences(level) {
+                    let bench = self::bench(level, images.clone(), look.rng.below(1 << 40));
+                    let opened = open_with(&bench, &there, Access::ReadWrite);
+                    let Ok(Some(mut raid)) = opened else { continue };
+                    let found = written.clone().judge(&mut raid, false);
+                    found.map_err(|why| format!("seed {seed}, {after}, {there:?}: {why}"))?;
+                    look.states += 1;
+                }
+            }
+            if over {
+                break;
+            }
+        }
+    }
+    Ok(look.states)
+}
+
 #[test]
 fn no_crash_of_a_group_loses_anything() {
-    let states = enumerate(0..2, &PROGRAM, 5, |_| vec![None]).unwrap();
-    let states = states + enumerate(0..2, &LIVES, 5, |_| vec![None]).unwrap();
-    let states = states + enumerate(0..2, &SLOTS, 5, |_| vec![None]).unwrap();
-    let states = states + enumerate(0..4, &AMONG, 3, |_| vec![None]).unwrap();
-    println!("{states} states");
-    assert!(states > 5_000, "{states}");
+    for level in LEVELS {
+        let states = enumerate(level, 0..2, &PROGRAM, 5, no_deaths).unwrap();
+        let states = states + enumerate(level, 0..2, &LIVES, 5, no_deaths).unwrap();
+        let states = states + enumerate(level, 0..2, &SLOTS, 5, no_deaths).unwrap();
+        let states = states + enumerate(level, 0..4, &AMONG, 3, no_deaths).unwrap();
+        println!("{level:?}: {states} states");
+        assert!(states > 2_000, "{states}");
+    }
 }
 
 #[test]
 fn no_death_of_a_member_loses_anything() {
-    let states = enumerate(0..1, &PROGRAM, 23, deaths).unwrap();
-    println!("{states} states");
-    assert!(states > 5_000, "{states}");
+    for (level, step) in [(RaidLevel::Parity, 23), (RaidLevel::Mirrored, 7)] {
+        let states = enumerate(level, 0..1, &PROGRAM, step, deaths).unwrap();
+        println!("{level:?}: {states} states");
+        assert!(states > 2_000, "{states}");
+    }
 }
 
 #[test]
 fn no_crash_while_a_member_is_filled_loses_anything() {
-    let states = enumerate_filling(0..3, 3).unwrap();
-    println!("{states} states");
-    assert!(states > 1_000, "{states}");
+    for level in LEVELS {
+        let states = enumerate_filling(level, 0..3, 3).unwrap();
+        println!("{level:?}: {states} states");
+        assert!(states > 500, "{states}");
+    }
+}
+
+#[test]
+fn no_death_of_the_member_that_fills_another_one_loses_anything() {
+    let (gone, io) = (DeviceError::Gone, DeviceError::Io);
+    for (level, seeds, errors) in [
+        (RaidLevel::Mirrored, 0..4, &[gone, io][..]),
+        // Places that the member could not read are lacking on the filled member of a group with parity.
+        (RaidLevel::Parity, 0..1, &[gone]),
+    ] {
+        let states = source_dies(level, seeds, errors).unwrap();
+        println!("{level:?}: {states} states");
+        assert!(states > 500, "{states}");
+    }
+}
+
+fn is_caught(level: RaidLevel, bug: ArrayBug) {
+    let crashes = |seeds, program: &[Doing]| enumerate(level, seeds, program, 1, no_deaths);
+    set(Some(bug));
+    let caught = match bug {
+        ArrayBug::LabelBeforeFlush => enumerate_filling(level, 0..3, 1),
+        ArrayBug::LogAheadOfData => crashes(0..40, &AMONG),
+        ArrayBug::SlotUsedAgain => crashes(0..4, &SLOTS),
+        ArrayBug::LogOutlivesReset => enumerate(level, 0..2, &LIVES, 5, no_deaths),
+        ArrayBug::AnswerBeforeLabel | ArrayBug::AloneIsNewest => {
+            enumerate(level, 0..1, &PROGRAM, 5, deaths)
+        }
+        ArrayBug::FilledIsAlone => source_dies(level, 0..4, &[DeviceError::Gone]),
+        _ => enumerate(level, 0..2, &PROGRAM, 5, no_deaths)
+            .and_then(|_| enumerate(level, 0..2, &LIVES, 5, no_deaths)),
+    };
+    set(None);
+    println!("{level:?}, {bug:?}: {:.300}", format!("{caught:?}"));
+    assert!(caught.is_err(), "{bug:?} is not noticed in {level:?}");
 }
 
 #[test]
 fn deliberate_bugs_are_caught() {
-    let crashes = |seeds, program: &[Doing]| enumerate(seeds, program, 1, |_| vec![None]);
     for bug in [
         ArrayBug::ParityNotFlushed,
         ArrayBug::PartialInPlace,
@@ -324,34 +435,56 @@ fn deliberate_bugs_are_caught() {
         ArrayBug::ReadWhatIsLacking,
         ArrayBug::LogAheadOfData,
     ] {
-        set(Some(bug));
-        let caught = match bug {
-            ArrayBug::LabelBeforeFlush => enumerate_filling(0..3, 1),
-            ArrayBug::LogAheadOfData => crashes(0..40, &AMONG),
-            ArrayBug::SlotUsedAgain => crashes(0..4, &SLOTS),
-            ArrayBug::LogOutlivesReset => enumerate(0..2, &LIVES, 5, |_| vec![None]),
-            ArrayBug::AnswerBeforeLabel => enumerate(0..1, &PROGRAM, 5, deaths),
-            _ => enumerate(0..2, &PROGRAM, 5, |_| vec![None])
-                .and_then(|_| enumerate(0..2, &LIVES, 5, |_| vec![None])),
-        };
-        set(None);
-        println!("{bug:?}: {:.300}", format!("{caught:?}"));
-        assert!(caught.is_err(), "{bug:?} is not noticed");
+        is_caught(RaidLevel::Parity, bug);
     }
+}
+
+#[test]
+fn deliberate_bugs_of_mirrors_are_caught() {
+    for bug in [
+        ArrayBug::FlushOfOne,
+        ArrayBug::CopyNotWritten,
+        ArrayBug::AnswerBeforeLabel,
+        ArrayBug::AloneIsNewest,
+        ArrayBug::FilledIsAlone,
+        ArrayBug::StaleIsCurrent,
+        ArrayBug::LabelBeforeFlush,
+        ArrayBug::ParityNotHealed,
+        ArrayBug::CopyOverWrites,
+        ArrayBug::ReadWhatIsLacking,
+    ] {
+        is_caught(RaidLevel::Mirrored, bug);
+    }
+}
+
+/// A write that fails is an error, and writing goes on later.
+#[test]
+fn a_failed_write_to_a_group_without_parity_is_no_more_than_that() {
+    let level = RaidLevel::Striped;
+    let bench = bench(level, formatted(level), 3);
+    let mut raid = open_well(&bench);
+    let mut written = Written::new(3);
+    assert_eq!(written.run(&mut raid, &PROGRAM[..2]), Ok(true));
+    bench.state().death = Some(Death { side: 1, after: 0, error: DeviceError::Io });
+    assert_eq!(written.run(&mut raid, &ROWS), Ok(false));
+    bench.state().death = None;
+    written.recover(&mut raid).unwrap();
+    assert_eq!(written.run(&mut raid, &SHORT), Ok(true));
 }
 
 /// The group says which two members are needed, refuses to go on, and loses nothing by it.
 #[test]
 fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
     for error in [DeviceError::Gone, DeviceError::Io] {
-        let (images, mut written) = with_a_stale_member(2, 2);
-        let bench = bench(images, 9);
-        let mut raid = open(&bench, [true; MEMBERS]).unwrap().expect("it opens");
+        let level = RaidLevel::Parity;
+        let (images, mut written) = with_a_stale_member(level, 2, 2);
+        let bench = bench(level, images, 9);
+        let mut raid = open_well(&bench);
         assert_eq!(raid.array.status().members[2], MemberState::Filling);
         written.recover(&mut raid).unwrap();
         bench.state().death = Some(Death { side: 0, after: 0, error });
         assert_eq!(written.run(&mut raid, &ROWS), Ok(false));
-        let mut expected = [MemberState::Current; MEMBERS];
+        let mut expected = vec![MemberState::Current; members(level)];
         expected[2] = MemberState::Filling;
         assert_eq!(raid.array.status().members, expected);
         let said: Vec<ArrayNotice> = std::iter::from_fn(|| raid.array.poll_notice()).collect();
@@ -362,9 +495,10 @@ fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
         drop(raid);
         // Without it nothing is served; with it, all that was flushed.
         bench.state().death = None;
-        let refused = open(&bench, std::array::from_fn(|member| member != 0));
+        let there: Vec<bool> = (0..members(level)).map(|member| member != 0).collect();
+        let refused = open_with(&bench, &there, Access::ReadWrite);
         assert!(matches!(refused, Err(StartError::TooFew { .. })), "{:?}", refused.err());
-        let mut raid = open(&bench, [true; MEMBERS]).unwrap().expect("it opens");
+        let mut raid = open_well(&bench);
         written.recover(&mut raid).unwrap();
         assert_eq!(written.run(&mut raid, &[Doing::Flush]), Ok(true));
         world::fill_up(&mut raid);

@@ -166,7 +166,7 @@ impl<M: Memory> Array<M> {
 
     /// Whether writing can go on at byte `from` of a unit.
     fn position(&self, unit: u32, from: u64) -> Position {
-        if self.shape.level.parity() == 0 {
+        if !self.shape.level.has_log() {
             return Position::Known;
         }
         let row = self.shape.row_bytes();
@@ -247,7 +247,7 @@ impl<M: Memory> Array<M> {
         for span in shape.spans(from, bytes) {
             let parts = supply.take(span.bytes);
             let row_start = u64::from(span.row) * shape.row_bytes();
-            if parity.is_none() && shape.level.parity() > 0 {
+            if parity.is_none() && shape.level.has_log() {
                 parity =
                     Some(self.row_parity(unit, span, row_start + shape.row_len(span.row) <= end));
             }
@@ -255,6 +255,12 @@ impl<M: Memory> Array<M> {
                 add::<M>(parity, span, &parts);
             }
             let strip = u64::from(span.row) * u64::from(shape.piece);
+            if shape.level.copies()
+                && let Some(copy) = shape.parity_of(unit, span.row)
+                && !bugs::has(ArrayBug::CopyNotWritten)
+            {
+                shares.add(copy, strip + span.from, parts.clone());
+            }
             let member = shape.member_of(unit, span.row, span.piece);
             shares.add(member, strip + span.from, parts);
             if row_start + shape.row_len(span.row) == from + span.before + span.bytes
@@ -395,7 +401,8 @@ impl<M: Memory> Array<M> {
 
     /// A write failed: nothing of its unit counts from there on, and nobody goes on writing there.
     fn take_back(&mut self, unit: u32, from: u64, kept: Option<Front>) {
-        if self.failed_from.get(&unit).is_some_and(|&before| before <= from) {
+        let failed_before = self.failed_from.get(&unit).is_some_and(|&before| before <= from);
+        if failed_before || !self.shape.level.has_log() {
             return;
         }
         self.failed_from.insert(unit, from);

@@ -1,9 +1,9 @@
-//! Labels of mirrored pairs and of members of striped groups, and the head of a member's log, from arbitrary bytes.
+//! Labels of members of groups, and the head of a member's log, from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use thermocline_format::{
-    LogicalBlock, MirrorLabel, PoolId, RaidLabel, RaidLevel, RaidLog, RaidShape, crc32c, prefix_checksum,
+    LogicalBlock, PoolId, RaidLabel, RaidLevel, RaidLog, RaidShape, crc32c, prefix_checksum,
 };
 
 /// Bytes of the prefixes, whose last four are their checksum; before that is one of the rest, where there is any.
@@ -27,13 +27,6 @@ fn four(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(four.unwrap_or_default())
 }
 
-fn decode_mirror(bytes: &[u8]) {
-    if let Ok(label) = MirrorLabel::decode(bytes, None) {
-        let again = label.encode();
-        assert_eq!(again, bytes[..again.len()]);
-    }
-}
-
 fn decode_raid(bytes: &[u8]) {
     let Ok(label) = RaidLabel::decode(bytes, None) else { return };
     assert_eq!(label.encode()[..LABEL], bytes[..LABEL]);
@@ -54,10 +47,6 @@ fn decode_log(bytes: &[u8], shape: &RaidShape) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut sealed = bytes.to_vec();
-    let units = four(bytes, 32).min(1 << 24);
-    seal(&mut sealed, WITH_REST, MirrorLabel::bytes(units) - WITH_REST);
-    [bytes, &sealed].into_iter().for_each(decode_mirror);
     let mut sealed = bytes.to_vec();
     seal(&mut sealed, LABEL, 0);
     [bytes, &sealed].into_iter().for_each(decode_raid);

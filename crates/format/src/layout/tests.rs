@@ -70,9 +70,6 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("Device", size_of::<DeviceRaw>()), device);
     let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
-    let label = fields!(MirrorLabelRaw: magic, version, side, flags, current, device, reserved, pool, units, event,
-        unused, rest_crc, prefix_crc);
-    assert_eq!(documented("MirrorLabel", size_of::<MirrorLabelRaw>()), label);
     let label = fields!(RaidLabelRaw: magic, version, level, flags, members, member, device, filling, pool, group,
         event, floor, units, unit_blocks, logical_block, piece, slots, filled, current, unused, prefix_crc);
     assert_eq!(documented("RaidLabel", size_of::<RaidLabelRaw>()), label);
@@ -167,7 +164,7 @@ fn a_number_of_more_bits_is_refused() {
 
 #[test]
 fn magics_are_as_documented() {
-    let all = [CHUNK_MAGIC, SUPERBLOCK_MAGIC, MIRROR_MAGIC, RAID_LABEL_MAGIC, RAID_LOG_MAGIC];
+    let all = [CHUNK_MAGIC, SUPERBLOCK_MAGIC, RAID_LABEL_MAGIC, RAID_LOG_MAGIC];
     for magic in all {
         let text = std::str::from_utf8(&magic).unwrap();
         let row = format!("| 0 | 8 | magic | the characters `{text}` |");

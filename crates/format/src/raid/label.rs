@@ -1,4 +1,4 @@
-//! The label of a member of a striped group.
+//! The label of a member of a group.
 
 use zerocopy::IntoBytes;
 
@@ -20,7 +20,7 @@ const ANNOUNCED: u8 = 2;
 /// No member is being filled.
 const NOBODY: u8 = u8::MAX;
 
-/// What a member of a striped group says of all members.
+/// What a member of a group says of all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaidLabel {
     /// The pool.
@@ -66,7 +66,7 @@ impl RaidLabel {
         let mut raw = RaidLabelRaw {
             magic: RAID_LABEL_MAGIC,
             version: VERSION.into(),
-            level: if shape.level == RaidLevel::Parity { 5 } else { 0 },
+            level: shape.level.code(),
             flags: u8::from(self.open) * OPEN + u8::from(self.announced) * ANNOUNCED,
             members: shape.members,
             member: self.member,
@@ -142,24 +142,15 @@ fn parse(bytes: &[u8], pool: Option<PoolId>) -> Result<RaidLabel, ErrorKind> {
 }
 
 fn shape_of(raw: &RaidLabelRaw) -> Result<RaidShape, ErrorKind> {
-    let level = match raw.level {
-        0 => RaidLevel::Striped,
-        5 => RaidLevel::Parity,
-        found => {
-            return Err(ErrorKind::Impossible {
-                field: "level",
-                found: found.into(),
-                rule: "0 or 5",
-            });
-        }
-    };
+    let level = RaidLevel::of_code(raw.level);
+    require(level.is_some(), "level", raw.level.into(), "0, 1 or 5")?;
     let block = LogicalBlock::from_bytes(raw.logical_block.get());
     let found = u64::from(raw.logical_block.get());
     require(block.is_some(), "logical_block", found, "512 or 4096")?;
     let units = raw.units.get();
     require((1..=MAX_UNITS).contains(&units), "units", units.into(), "1 to 2^24")?;
     let shape = RaidShape {
-        level,
+        level: level.expect("it was looked at"),
         members: raw.members,
         logical_block: block.expect("it was looked at"),
         unit_blocks: raw.unit_blocks.get(),
@@ -213,6 +204,19 @@ mod tests {
         }
         let other = RaidLabel::decode(&bytes, Some(PoolId([8; 16])));
         assert!(matches!(other.map_err(|error| error.kind), Err(ErrorKind::NotOurs { .. })));
+    }
+
+    #[test]
+    fn labels_of_all_levels_come_back() {
+        for (level, members) in
+            [(RaidLevel::Striped, 2), (RaidLevel::Mirrored, 2), (RaidLevel::Parity, 3)]
+        {
+            let shape = RaidShape::new(level, members, LogicalBlock::B512, 4096, 60);
+            let shape = shape.expect("it can be");
+            let (member, current, filling) = (1, 0b01, Some(1));
+            let label = RaidLabel { shape, member, current, filling, ..label() };
+            assert_eq!(RaidLabel::decode(&label.encode(), None), Ok(label));
+        }
     }
 
     #[test]

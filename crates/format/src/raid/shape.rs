@@ -1,4 +1,6 @@
-//! How a striped group is divided: rows of pieces, which member has which, and where on it.
+//! How a group is divided: rows of pieces, which member has which, and where on it.
+
+use std::ops::RangeInclusive;
 
 use thiserror::Error;
 
@@ -10,10 +12,10 @@ const PLACES: u64 = 4;
 
 /// Bytes of a piece, at least and at most. Chosen, not measured: the least is a block of the engine; with more than the
 /// most, few chunks fill a row.
-const PIECE: std::ops::RangeInclusive<u32> = 4096..=65_536;
+const PIECE: RangeInclusive<u32> = 4096..=65_536;
 
 /// Rows that a unit has at least, unless pieces would be smaller than can be: what is lost behind its last row is then
-/// less than a sixteenth of it. Chosen, not measured.
+/// less than a sixteenth of it. A mirror has one row to a unit and loses nothing. Chosen, not measured.
 const ROWS: u64 = 16;
 
 /// Slots of a member's log. Chosen, not measured: more than open units of an engine with the usual placements.
@@ -24,6 +26,8 @@ const SLOTS: u32 = 32;
 pub enum RaidLevel {
     /// Nothing: no member may be lost.
     Striped,
+    /// A copy: a mirror has two members with the same bytes, and one member may be lost.
+    Mirrored,
     /// A piece of parity in each row: one member may be lost.
     Parity,
 }
@@ -34,26 +38,61 @@ impl RaidLevel {
     pub const fn name(self) -> &'static str {
         match self {
             RaidLevel::Striped => "raid0",
+            RaidLevel::Mirrored => "mirror",
             RaidLevel::Parity => "raid5",
         }
     }
 
-    /// Pieces of parity in a row.
+    /// Pieces of parity in a row. The parity of one piece is a copy of it.
     #[must_use]
     pub const fn parity(self) -> usize {
         match self {
             RaidLevel::Striped => 0,
-            RaidLevel::Parity => 1,
+            RaidLevel::Mirrored | RaidLevel::Parity => 1,
         }
     }
 
-    /// Members that a group has at least.
+    /// Whether a log has the rows that are not full. A copy is written with its data and needs no log.
     #[must_use]
-    pub const fn least_members(self) -> usize {
+    pub const fn has_log(self) -> bool {
+        matches!(self, RaidLevel::Parity)
+    }
+
+    /// Whether each piece stands on all members, and nothing else does.
+    #[must_use]
+    pub const fn copies(self) -> bool {
+        matches!(self, RaidLevel::Mirrored)
+    }
+
+    /// Whether any two sets of members with all data have a member in common, which then knows which set is newer.
+    #[must_use]
+    pub const fn overlaps(self) -> bool {
+        !matches!(self, RaidLevel::Mirrored)
+    }
+
+    /// How many members a group has, at least and at most.
+    #[must_use]
+    pub const fn members(self) -> RangeInclusive<usize> {
         match self {
-            RaidLevel::Striped => 2,
-            RaidLevel::Parity => 3,
+            RaidLevel::Striped => 2..=MAX_MEMBERS,
+            RaidLevel::Mirrored => 2..=2,
+            RaidLevel::Parity => 3..=MAX_MEMBERS,
         }
+    }
+
+    /// The byte of a label for it.
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            RaidLevel::Striped => 0,
+            RaidLevel::Mirrored => 1,
+            RaidLevel::Parity => 5,
+        }
+    }
+
+    /// The level of this byte of a label.
+    pub(super) fn of_code(code: u8) -> Option<RaidLevel> {
+        let all = [RaidLevel::Striped, RaidLevel::Mirrored, RaidLevel::Parity];
+        all.into_iter().find(|level| level.code() == code)
     }
 }
 
@@ -62,12 +101,20 @@ impl RaidLevel {
 #[non_exhaustive]
 pub enum RaidShapeError {
     /// Too few or too many members.
-    #[error("{members} members; a group has {least} to {MAX_MEMBERS}")]
+    #[error("{members} members; a group has {least} to {most}")]
     Members {
         /// How many.
         members: usize,
         /// How many there are at least.
         least: usize,
+        /// How many there are at most.
+        most: usize,
+    },
+    /// Units are too large to be one piece.
+    #[error("units of {unit} bytes are too large to be mirrored; they have less than 4 GiB")]
+    LargeUnit {
+        /// Bytes of a unit.
+        unit: u64,
     },
     /// Units are too small to be striped over so many members.
     #[error("units of {unit} bytes are too small for {members} members")]
@@ -79,8 +126,8 @@ pub enum RaidShapeError {
     },
 }
 
-/// How a striped group is divided. A unit of the group is a unit of each member, filled in rows: a piece on each
-/// member, one of them the parity of the others.
+/// How a group is divided. A unit of the group is a unit of each member, filled in rows: a piece on each member, one of
+/// them the parity of the others. A unit of a mirror is one row of one piece and its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaidShape {
     /// What it keeps beside its data.
@@ -131,15 +178,19 @@ impl RaidShape {
         unit_blocks: u32,
         units: u32,
     ) -> Result<RaidShape, RaidShapeError> {
-        let least = level.least_members();
-        if !(least..=MAX_MEMBERS).contains(&members) {
-            return Err(RaidShapeError::Members { members, least });
+        let (least, most) = (*level.members().start(), *level.members().end());
+        if !(least..=most).contains(&members) {
+            return Err(RaidShapeError::Members { members, least, most });
         }
-        let data = (members - level.parity()) as u64;
         let unit = u64::from(unit_blocks) * logical_block.bytes() as u64;
-        let most = (unit / (data * ROWS)).max(1);
-        let piece = (1 << most.ilog2().min(31)).clamp(*PIECE.start(), *PIECE.end());
-        let slots = if level.parity() > 0 { SLOTS } else { 0 };
+        let piece = if level == RaidLevel::Mirrored {
+            u32::try_from(unit).map_err(|_| RaidShapeError::LargeUnit { unit })?
+        } else {
+            let data = (members - level.parity()) as u64;
+            let most = (unit / (data * ROWS)).max(1);
+            (1 << most.ilog2().min(31)).clamp(*PIECE.start(), *PIECE.end())
+        };
+        let slots = if level.has_log() { SLOTS } else { 0 };
         let members = members as u8;
         let shape = RaidShape { level, members, logical_block, unit_blocks, units, piece, slots };
         if shape.is_possible() {
@@ -151,15 +202,20 @@ impl RaidShape {
 
     /// Whether numbers read from a label make sense.
     pub(super) fn is_possible(&self) -> bool {
-        let (least, members) = (self.level.least_members(), usize::from(self.members));
         let block = self.logical_block.bytes() as u32;
-        (least..=MAX_MEMBERS).contains(&members)
-            && PIECE.contains(&self.piece)
-            && self.piece.is_multiple_of(block)
+        let divided = || match self.level {
+            RaidLevel::Mirrored => u64::from(self.piece) == self.unit_bytes(),
+            RaidLevel::Striped | RaidLevel::Parity => {
+                PIECE.contains(&self.piece)
+                    && self.piece.is_multiple_of(block)
+                    && self.strip() >= PLACES * RAID_PLACE_BYTES as u64 + self.row_bytes()
+            }
+        };
+        self.level.members().contains(&usize::from(self.members))
             && self.unit_blocks > 0
-            && (self.level == RaidLevel::Parity) == (self.slots > 0)
+            && divided()
+            && self.level.has_log() == (self.slots > 0)
             && self.slots <= SLOTS
-            && self.strip() >= PLACES * RAID_PLACE_BYTES as u64 + self.row_bytes()
             && fits(self.member_units(), self.strip())
             && fits(self.units, self.unit_bytes())
     }
@@ -205,7 +261,7 @@ impl RaidShape {
     pub fn head_units(&self) -> u32 {
         match self.slots.checked_sub(1) {
             Some(last) => (self.slot(last) / self.strip()) as u32 + 1,
-            None => 1,
+            None => (PLACES * RAID_PLACE_BYTES as u64).div_ceil(self.strip()) as u32,
         }
     }
 
@@ -245,12 +301,13 @@ impl RaidShape {
         }
     }
 
-    /// The member with the parity of a row, where there is any. It goes round, from unit to unit as well.
+    /// The member with the parity of a row, where there is any. It goes round, from unit to unit as well: so reads of a
+    /// mirror go to both members.
     #[must_use]
     pub fn parity_of(&self, unit: u32, row: u32) -> Option<usize> {
         let members = u64::from(self.members);
         let turn = (u64::from(unit) + u64::from(row)) % members;
-        (self.level == RaidLevel::Parity).then(|| (members - 1 - turn) as usize)
+        (self.level.parity() > 0).then(|| (members - 1 - turn) as usize)
     }
 
     /// The member with a piece of a row: pieces follow the parity, and go round.
@@ -334,6 +391,7 @@ mod tests {
             (RaidLevel::Parity, 4, 257),
             (RaidLevel::Parity, 5, 2048),
             (RaidLevel::Striped, 2, 100),
+            (RaidLevel::Mirrored, 2, 100),
             (RaidLevel::Striped, 3, 129),
         ] {
             let shape = shape(level, members, blocks);
@@ -392,6 +450,20 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_of_a_mirror_is_one_piece_and_its_copy_at_the_same_place() {
+        for (blocks, head) in [(1, 4), (3, 2), (16, 1), ((1 << 20) - 1, 1)] {
+            let shape = shape(RaidLevel::Mirrored, 2, blocks);
+            let unit = shape.unit_bytes();
+            assert_eq!((shape.rows(), shape.strip(), shape.head_units()), (1, unit, head));
+            assert!(shape.unit_start(0) > RaidShape::log_place(1));
+            assert_eq!([0, 1, 2].map(|unit| shape.parity_of(unit, 0)), [Some(1), Some(0), Some(1)]);
+            assert_eq!([0, 1, 2].map(|unit| shape.member_of(unit, 0, 0)), [0, 1, 0]);
+            let spans: Vec<Span> = shape.spans(0, unit).collect();
+            assert_eq!(spans, [Span { row: 0, piece: 0, from: 0, bytes: unit, before: 0 }]);
+        }
+    }
+
+    #[test]
     fn what_is_lost_behind_the_last_row_is_little() {
         for (members, blocks) in [(3, 256), (4, 256), (4, 2048), (7, 65_536)] {
             let shape = shape(RaidLevel::Parity, members, blocks);
@@ -406,14 +478,26 @@ mod tests {
         let new = |level, members, blocks| {
             RaidShape::new(level, members, LogicalBlock::B4096, blocks, 4).map(|_| ())
         };
-        let few = RaidShapeError::Members { members: 2, least: 3 };
+        let few = RaidShapeError::Members { members: 2, least: 3, most: 16 };
         assert_eq!(new(RaidLevel::Parity, 2, 256), Err(few));
-        let many = RaidShapeError::Members { members: 17, least: 2 };
+        let many = RaidShapeError::Members { members: 17, least: 2, most: 16 };
         assert_eq!(new(RaidLevel::Striped, 17, 256), Err(many));
+        let pairs = RaidShapeError::Members { members: 3, least: 2, most: 2 };
+        assert_eq!(new(RaidLevel::Mirrored, 3, 256), Err(pairs));
+        let large = RaidShapeError::LargeUnit { unit: 1 << 32 };
+        assert_eq!(new(RaidLevel::Mirrored, 2, 1 << 20), Err(large));
         let small = RaidShapeError::SmallUnit { unit: 65_536, members: 16 };
         assert_eq!(new(RaidLevel::Parity, 16, 16), Err(small));
         let shape = shape(RaidLevel::Parity, 3, 256);
         assert!(shape.is_possible());
+        for level in [RaidLevel::Striped, RaidLevel::Mirrored, RaidLevel::Parity] {
+            let (members, unit_blocks, piece) = (shape.members, shape.unit_blocks, shape.piece);
+            for zero in [(0, unit_blocks, piece), (members, 0, piece), (members, unit_blocks, 0)] {
+                let (members, unit_blocks, piece) = zero;
+                let empty = RaidShape { level, members, unit_blocks, piece, ..shape };
+                assert!(!empty.is_possible(), "{empty:?}");
+            }
+        }
         let beyond = RaidShape { units: 1 << 24, unit_blocks: u32::MAX, ..shape };
         assert!(!beyond.is_possible(), "no file has so many bytes");
     }

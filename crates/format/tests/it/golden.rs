@@ -1,4 +1,4 @@
-//! Images of version 6, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of version 7, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
@@ -9,14 +9,14 @@ use thermocline_format::{
 };
 use thermocline_types::{Class, Lba, UnitId};
 
-pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v6.bin");
+pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v7.bin");
 /// A chunk with a block in its header.
-pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v6.bin");
-pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v6.bin");
+pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v7.bin");
+pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v7.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
 pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
-pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v6.bin");
-pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v6.bin");
+pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v7.bin");
+pub const RAID_LOG: &[u8] = include_bytes!("../../testdata/raid-log-v7.bin");
 
 pub const POOL: PoolId = PoolId([
     0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0xA5, 0xA6, 0xA7, 0xA8, 0xA9, 0xAA, 0xAB, 0xAC, 0xAD, 0xAE, 0xAF,
@@ -219,7 +219,7 @@ fn unit_page_of_any_version() {
 }
 
 #[test]
-fn label_and_log_of_a_striped_group_of_version_5() {
+fn label_and_log_of_a_group_of_version_7() {
     let label = RaidLabel::decode(RAID_LABEL, Some(POOL)).unwrap();
     let shape = RaidShape {
         level: RaidLevel::Parity,

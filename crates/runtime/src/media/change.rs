@@ -6,7 +6,7 @@ use thermocline_engine::{DeviceCmd, Done};
 use thermocline_format::{DeviceState, Geometry, MAX_DEVICES, MediaClass, PoolDevice};
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
-use super::pairs::Place;
+use super::raids::Place;
 use super::several::{Made, PoolFound};
 use super::{MediaError, UnitStorage, raids, unit_bytes};
 use crate::Device;
@@ -228,17 +228,17 @@ impl Settings {
         found.open(access)
     }
 
-    /// Makes what is on the device or pair at `path`, which has left the pool, no device of any.
+    /// Makes what is on the device or group at `path`, which has left the pool, no device of any.
     ///
     /// # Errors
-    /// [`MediaError`] of the first side where that fails; the other one is no device of any all the same.
+    /// [`MediaError`] of the first member where that fails; the others are no devices of any all the same.
     pub fn forget_device(&self, path: &Path) -> Result<(), MediaError> {
         let own = self.groups().into_iter().find(|group| has(group, path)).unwrap_or_default();
-        if !own.is_empty() && raids::is_striped(&own) {
-            return raids::forget(&own);
+        match own.as_slice() {
+            [] => Ok(()),
+            [one] => one.forget(),
+            group => raids::forget(group),
         }
-        let forgotten = own.iter().map(Settings::forget).collect::<Vec<_>>();
-        forgotten.into_iter().collect()
     }
 
     fn forget(&self) -> Result<(), MediaError> {

@@ -1,30 +1,38 @@
-//! Striped groups: their members are found by their labels, wherever they are named, and made for new pools.
+//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for new
+//! pools.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use thermocline_array::{decide, find_rows, layout_on, newest_label};
+use thermocline_array::{decide, find_rows, is_alone, layout_on, newest_label};
 use thermocline_engine::MAX_UNITS;
 use thermocline_engine::wire::probe;
 use thermocline_format::{
-    Geometry, LogicalBlock, RAID_PLACE_BYTES, RaidLabel, RaidShape, SuperblockPrefix,
+    ErrorKind, Geometry, LogicalBlock, PoolId, RAID_PLACE_BYTES, RaidLabel, RaidLevel, RaidShape,
+    SuperblockPrefix,
 };
 use thermocline_types::Bytes;
 
-use super::pairs::Place;
 use super::{AnyStorage, MediaError, contents};
 use crate::settings::Settings;
 use crate::settings::groups::level_of;
 use crate::storage::{
-    Access, Fault, FoundMember, FoundRaid, Group, LAST_EVENT, Layout, MemberStart, OpenErrorKind,
-    Raid, RaidError, RaidStart, raid,
+    Access, Fault, FoundMember, FoundRaid, Group, GroupKind, LAST_EVENT, Layout, MemberStart,
+    OpenErrorKind, Raid, RaidError, RaidStart, raid,
 };
+
+/// Which device of which pool a group is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub pool: PoolId,
+    pub device: usize,
+    pub units: u32,
+}
 
 /// How a group of these settings is divided, in units of the size that they state.
 pub(super) fn shape_of(group: &[Settings]) -> Result<RaidShape, MediaError> {
     let first = &group[0];
-    let (kind, _) = first.device().group().expect("they are members of a group");
-    let level = level_of(kind).expect("of a striped one");
+    let level = level_of(kind_of(group));
     let block = first.logical_block().unwrap_or(LogicalBlock::B4096);
     let unit = first.device().unit.expect("the pool has units of one size");
     let bytes = block.bytes() as u64;
@@ -103,9 +111,15 @@ fn opened(
     access: Access,
 ) -> (AnyStorage, Group) {
     let (name, rate) = (name_of(group), Some(group[0].fill_rate()));
-    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    let slow = group.iter().map(Settings::device).find(|device| device.write_mostly);
+    let avoid = slow.and_then(|slow| paths.iter().position(|path| *path == slow.path));
+    let found = FoundRaid { name, paths, why, storages, start, rate, access, avoid };
     let (raid, handle) = Raid::open(found);
     (Box::new(raid), handle)
+}
+
+fn kind_of(group: &[Settings]) -> GroupKind {
+    group[0].device().group().expect("they are members of a group").0
 }
 
 fn name_of(group: &[Settings]) -> String {
@@ -125,7 +139,7 @@ fn labels_of(group: &[Settings]) -> Vec<Option<RaidLabel>> {
     group.iter().map(|one| label_at(&one.device().path)).collect()
 }
 
-/// The label of a member of a striped group at the start of `path`.
+/// The label of a member of a group at the start of `path`.
 pub(super) fn label_at(path: &Path) -> Option<RaidLabel> {
     let places = [0, 1].map(|place| {
         let at = RaidShape::label_place(place);
@@ -135,9 +149,13 @@ pub(super) fn label_at(path: &Path) -> Option<RaidLabel> {
 }
 
 /// What a group is to start with.
-fn decided(group: &[Settings], labels: &[Option<RaidLabel>]) -> Result<RaidStart, MediaError> {
+fn decided(
+    group: &[Settings],
+    labels: &[Option<RaidLabel>],
+    access: Access,
+) -> Result<RaidStart, MediaError> {
     let labels: Vec<_> = labels.iter().map(Option::as_ref).collect();
-    decide(&labels).map_err(|error| refused(group, &labels, error))
+    decide(&labels, access).map_err(|error| refused(group, &labels, error))
 }
 
 fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) -> MediaError {
@@ -145,7 +163,7 @@ fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) 
     if error == RaidError::NoLabel {
         return MediaError::NoPool { path: paths[0].clone() };
     }
-    let kind = group[0].device().group().map_or("raid5", |(kind, _)| kind.name());
+    let kind = kind_of(group);
     let unlabelled = paths.iter().zip(labels).filter(|(_, label)| label.is_none());
     let unlabelled = unlabelled.map(|(path, _)| path.clone()).collect();
     let name = name_of(group);
@@ -168,10 +186,10 @@ fn because(group: &[Settings], error: MediaError, why: Option<String>) -> MediaE
     }
 }
 
-/// Why a striped group cannot be used as it is found.
+/// Why a group cannot be used as it is found.
 #[derive(Debug)]
 pub struct RaidRefusal {
-    kind: &'static str,
+    kind: GroupKind,
     name: String,
     /// Where its members are said to be.
     paths: Vec<PathBuf>,
@@ -184,13 +202,25 @@ pub struct RaidRefusal {
 
 impl fmt::Display for RaidRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`: ", self.kind, self.name)?;
+        write!(f, "{} `{}`: ", self.kind.name(), self.name)?;
         let path = |index: &usize| self.paths[*index].display();
         match &self.error {
+            RaidError::Alone(index) => self.alone(*index, f),
+            RaidError::TooFew { stale, .. } if self.is_pair() && stale.len() == 1 => {
+                self.lacks(stale[0], f)
+            }
+            RaidError::Split(one, other) if self.is_pair() => write!(
+                f,
+                "{} and {} were each written while the other was away. Say which one is to be lost: `thermocline device \
+                 replace POOL.toml PATH --yes-destroy PATH`",
+                path(one),
+                path(other)
+            ),
             RaidError::TooFew { missing, stale } => self.too_few(missing, stale, f),
             RaidError::SameMember(one, other) => {
                 let (one, other) = (path(one), path(other));
-                write!(f, "{one} and {other} are copies of one member; name only the newer one")
+                let member = self.kind.member();
+                write!(f, "{one} and {other} are copies of one {member}; name only the newer one")
             }
             RaidError::Split(one, other) => write!(
                 f,
@@ -214,6 +244,36 @@ impl fmt::Display for RaidRefusal {
 }
 
 impl RaidRefusal {
+    fn is_pair(&self) -> bool {
+        self.kind == GroupKind::Mirror
+    }
+
+    /// The path of the other side of a pair, and why nothing can be read there, where that is so.
+    fn other(&self, side: usize) -> (std::path::Display<'_>, String) {
+        let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        (self.paths[1 - side].display(), why)
+    }
+
+    /// A side of a pair is alone, and may be older.
+    fn alone(&self, side: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (one, (two, why)) = (self.paths[side].display(), self.other(side));
+        write!(
+            f,
+            "{one} is there, and {two} is not{why}; if the pool was served from {two} alone since, {one} is older. Bring \
+             {two} back, or, if it is lost, say `thermocline device keep POOL.toml {one}`"
+        )
+    }
+
+    /// A side of a pair lacks something, and the other one is missing.
+    fn lacks(&self, side: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (one, (two, why)) = (self.paths[side].display(), self.other(side));
+        write!(
+            f,
+            "{one} lacks what {two} has{why}. Bring {two} back; if it is lost, `thermocline device keep POOL.toml {one} \
+             --despite-loss` uses what there is"
+        )
+    }
+
     fn too_few(
         &self,
         missing: &[usize],
@@ -243,9 +303,32 @@ impl RaidRefusal {
     }
 }
 
+/// The error for a device with a label or record that this program cannot read.
+fn of_another_version(one: &Settings) -> Option<MediaError> {
+    let path = &one.device().path;
+    let found = [0, 1].into_iter().find_map(|place| {
+        let at = RaidShape::label_place(place);
+        let bytes = contents::read(path, at, RAID_PLACE_BYTES as u64).ok()?;
+        let error = RaidLabel::decode(&bytes, None).err()?;
+        let versions =
+            matches!(error.kind, ErrorKind::OlderVersion { .. } | ErrorKind::NewerVersion { .. });
+        versions.then(|| MediaError::Superblock { path: path.clone(), error })
+    });
+    let record = || match contents::find_records(path, &one.likely_units()) {
+        Err(error @ MediaError::Superblock { .. }) => Some(error),
+        _ => None,
+    };
+    found.or_else(record)
+}
+
 /// The records of a pool with which the superblock units of a group begin, read without opening its members.
 pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, MediaError> {
-    let start = decided(group, &labels_of(group))?;
+    // Whether a side of a pair may be used alone is seen when it is opened.
+    let start =
+        decided(group, &labels_of(group), Access::ReadOnly).map_err(|error| match error {
+            MediaError::NoPool { .. } => group.iter().find_map(of_another_version).unwrap_or(error),
+            error => error,
+        })?;
     let shape = start.label.shape;
     let holds = |member: usize, unit: u32| match start.members[member].1 {
         MemberStart::Current => true,
@@ -292,7 +375,7 @@ pub(super) fn open_raid(
     place: Place,
     access: Access,
 ) -> Result<(AnyStorage, Group), MediaError> {
-    let label = decided(group, &labels_of(group))?.label;
+    let label = decided(group, &labels_of(group), Access::ReadOnly)?.label;
     let mut found = Vec::new();
     for one in group {
         found.push(one.find_member(&label, place, access)?);
@@ -301,7 +384,11 @@ pub(super) fn open_raid(
         found.iter().map(|one| one.label.as_ref().map(|(label, _)| label.clone())).collect();
     let missing = found.iter().find(|one| one.label.is_none());
     let why = missing.map(|one| one.why.clone());
-    let start = decided(group, &labels).map_err(|error| because(group, error, why.clone()))?;
+    let decided = |access| {
+        decided(group, &labels, access).map_err(|error| because(group, error, why.clone()))
+    };
+    let start = decided(access)?;
+    let refusal = decided(Access::ReadWrite).err();
     let shape = start.label.shape;
     let alike = shape.units >= place.units
         && shape.unit_blocks == geometry.blocks_per_unit()
@@ -325,7 +412,9 @@ pub(super) fn open_raid(
             Some(FoundMember { storage: one.storage.take()?, place: *place })
         }));
     }
-    Ok(opened(group, paths, why, storages, start, access))
+    let (storage, handle) = opened(group, paths, why, storages, start, access);
+    refusal.into_iter().for_each(|refusal| handle.refuse(refusal.to_string()));
+    Ok((storage, handle))
 }
 
 impl Settings {
@@ -366,13 +455,61 @@ impl Settings {
         Ok(found)
     }
 
-    /// An error if this device is a member of a striped group.
+    /// An error if this device is a member of a group.
     pub(super) fn is_no_member(&self) -> Result<(), MediaError> {
         let path = &self.device().path;
         match label_at(path) {
-            Some(_) => Err(MediaError::OneOfGroup { path: path.clone() }),
+            Some(label) => {
+                let level = label.shape.level;
+                Err(MediaError::OneOfGroup { path: path.clone(), level })
+            }
             None => Ok(()),
         }
+    }
+
+    /// Makes the device at `path`, which the settings name as a member of a group, one that is filled when the pool is
+    /// opened next. What is on it will be gone.
+    ///
+    /// # Errors
+    /// [`MediaError`], also when the others do not hold everything.
+    pub fn replace_side(&self, path: &Path) -> Result<(), MediaError> {
+        label_new(&self.group_of(path)?, path, None).map(drop)
+    }
+
+    /// Makes the member at `path` believed, whatever the others have.
+    ///
+    /// # Errors
+    /// [`MediaError`], also when it lacks something, unless `despite_loss`.
+    pub fn keep_side(&self, path: &Path, despite_loss: bool) -> Result<(), MediaError> {
+        keep(&self.group_of(path)?, path, despite_loss)
+    }
+
+    /// Has a group that is in use filled on the device at `path`, which the settings name as a member of it. What is on
+    /// it will be gone.
+    ///
+    /// # Errors
+    /// [`MediaError`], also when all are there.
+    pub fn join_side(&self, path: &Path, groups: &[(usize, Group)]) -> Result<(), MediaError> {
+        let group = self.group_of(path)?;
+        let named = group[0].device().group();
+        let same = |handle: &&Group| {
+            let status = handle.status();
+            named == Some((status.kind, &status.name))
+        };
+        let handle = groups.iter().map(|(_, handle)| handle).find(same);
+        let handle = handle.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
+        let member = handle.vacancy().map_err(|why| MediaError::NoVacancy { why })?;
+        let storage = label_new(&group, path, Some(member))?;
+        handle.join(storage, path).map_err(|why| MediaError::NoVacancy { why })
+    }
+
+    /// The group that has a member at `path`.
+    fn group_of(&self, path: &Path) -> Result<Vec<Settings>, MediaError> {
+        let named = |group: &Vec<Settings>| {
+            is_group(group) && group.iter().any(|one| one.device().path == path)
+        };
+        let found = self.groups().into_iter().find(named);
+        found.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })
     }
 }
 
@@ -387,18 +524,6 @@ pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
     forgotten.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Makes the device at `path`, of `group`, the member that is missing: it is filled when the group is opened next.
-pub(super) fn replace(group: &[Settings], path: &Path) -> Result<(), MediaError> {
-    label_new(group, path, None).map(drop)
-}
-
-/// Has a group that is in use filled on the device at `path`, of `group`.
-pub(super) fn join(group: &[Settings], path: &Path, handle: &Group) -> Result<(), MediaError> {
-    let member = handle.vacancy().map_err(|why| MediaError::NoVacancy { why })?;
-    let storage = label_new(group, path, Some(member))?;
-    handle.join(storage, path).map_err(|why| MediaError::NoVacancy { why })
-}
-
 /// Labels the device at `path` as a member that is to be filled: the one with this number, or the one that is missing.
 fn label_new(
     group: &[Settings],
@@ -409,7 +534,7 @@ fn label_new(
     let own = group.iter().position(|one| one.device().path == path);
     let own = own.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
     labels[own] = None;
-    let start = decided(group, &labels)?;
+    let start = decided(group, &labels, Access::ReadOnly)?;
     let missing = start.members.iter().position(|(named, _)| named.is_none());
     let member = member.or(missing).expect("the device at the path does not count");
     let current = start.label.current & !(1 << member);
@@ -425,8 +550,8 @@ fn label_new(
 }
 
 /// Makes what the member at `path` says of all others what is believed, and with `despite_loss` it as well, whatever it
-/// lacks.
-pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), MediaError> {
+/// lacks. Of a pair, this side alone is believed from then on.
+fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), MediaError> {
     let labels = labels_of(group);
     let own = group.iter().position(|one| one.device().path == path);
     let own = own.ok_or_else(|| MediaError::NoSide { path: path.to_owned() })?;
@@ -435,19 +560,50 @@ pub(super) fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Resul
     if newest > LAST_EVENT {
         return Err(refused(group, &[], RaidError::NoNumber(own)));
     }
+    let pair = label.shape.level == RaidLevel::Mirrored;
+    if pair {
+        may_be_kept(group, &labels, own)?;
+    }
     let member = usize::from(label.member);
-    let lacks = !label.is_current(member) || label.event < newest;
+    let lacks = !label.is_current(member) || label.event < newest && !pair;
     if lacks && !despite_loss {
         let (missing, stale) = (Vec::new(), vec![own]);
         return Err(refused(group, &[], RaidError::TooFew { missing, stale }));
     }
-    let current = label.current | 1 << member;
-    let filling = label.filling.filter(|&one| usize::from(one) != member);
-    let label = RaidLabel { event: newest + 1, floor: 0, current, filling, open: true, ..label };
+    let current = if pair { 0 } else { label.current } | 1 << member;
+    let filling = label.filling.filter(|&one| usize::from(one) != member && !pair);
+    let (event, floor, open, announced) = (newest + 1, 0, true, false);
+    let label = RaidLabel { event, floor, current, filling, open, announced, ..label };
     let layout = layout_on(&label.shape);
     let mut storage = group[own].open_divided(false, layout, Access::ReadWrite)?;
     let kept = raid::relabel(&mut *storage, &label);
     kept.map_err(|fault| not_labelled(path, fault))
+}
+
+/// An error if the label of the other side of a pair calls only that side current: each side would call itself the only
+/// one then. An error, too, if nothing was ever copied to this side.
+fn may_be_kept(
+    group: &[Settings],
+    labels: &[Option<RaidLabel>],
+    own: usize,
+) -> Result<(), MediaError> {
+    let [path, two] = [own, 1 - own].map(|side: usize| group[side].device().path.clone());
+    let (one, other) = (path.display(), two.display());
+    let is_alone = |side: usize| labels[side].as_ref().is_some_and(is_alone);
+    let why = if is_alone(own) && is_alone(1 - own) {
+        return Err(refused(group, &[], RaidError::Split(own, 1 - own)));
+    } else if is_alone(1 - own) {
+        format!(
+            "{other} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, \
+             or was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {other} \
+             --yes-destroy {other}`"
+        )
+    } else if labels[own].as_ref().is_some_and(|label| label.event == 0) {
+        format!("it is new, and nothing was copied to it yet: {other} has all")
+    } else {
+        return Ok(());
+    };
+    Err(MediaError::NoChange { path, why })
 }
 
 /// How many bytes a group of devices like these has for data, about.
@@ -457,7 +613,7 @@ pub(super) fn size_of(group: &[Settings]) -> Result<Bytes, MediaError> {
     Ok(Bytes(smallest.saturating_mul(group[0].shares(group.len()))))
 }
 
-/// Whether the devices of a group are striped.
-pub(super) fn is_striped(group: &[Settings]) -> bool {
-    group[0].device().group().and_then(|(kind, _)| level_of(kind)).is_some()
+/// Whether these are members of a group, and not one device.
+pub(super) fn is_group(group: &[Settings]) -> bool {
+    group[0].device().group().is_some()
 }

@@ -9,8 +9,8 @@ use thermocline_format::{
 };
 use thermocline_types::{Bytes, DeviceId, UnitId};
 
-use super::pairs::{self, Place};
-use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, raids, unit_bytes};
+use super::raids::Place;
+use super::{AnyStorage, MediaError, UnitStorage, contents, queue_attribute, raids};
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{Access, Group, Joined, Layout, Storage as _, forget};
 
@@ -41,12 +41,9 @@ impl Settings {
         let groups = self.alike()?;
         let mut layouts = Vec::new();
         for group in &groups {
-            layouts.push(match raids::is_striped(group) {
+            layouts.push(match raids::is_group(group) {
                 true => raids::layout_of(&raids::shape_of(group)?),
-                false => {
-                    let each = group.iter().map(Settings::planned_layout);
-                    layout_of(group, &each.collect::<Result<Vec<_>, _>>()?)
-                }
+                false => group[0].planned_layout()?,
             });
         }
         Ok(self.geometry_of_all(&groups, &layouts)?)
@@ -124,7 +121,7 @@ impl Settings {
         Ok((PoolFound { geometry, pool, groups, older_home }, missing))
     }
 
-    /// Each device or pair, those for capacity first, with the size of units and logical blocks that all are to have.
+    /// Each device or group, those for capacity first, with the size of units and logical blocks that all are to have.
     fn alike(&self) -> Result<Vec<Vec<Settings>>, MediaError> {
         let mut groups = self.groups();
         groups.sort_by_key(|group| group[0].device().class);
@@ -209,19 +206,18 @@ fn chosen_unit(groups: &[Vec<Settings>]) -> Result<Bytes, MediaError> {
 /// A device or group of a new pool, before it is known where in the pool it is.
 pub(super) struct Made {
     pub(super) layout: Layout,
-    /// Those of a device or pair, which are open; how a striped group will be divided.
-    sides: Result<Vec<AnyStorage>, RaidShape>,
+    /// The device, which is open; or how a group will be divided.
+    storage: Result<AnyStorage, RaidShape>,
 }
 
 impl Made {
     pub(super) fn new(group: &[Settings]) -> Result<Made, MediaError> {
-        if raids::is_striped(group) {
+        if raids::is_group(group) {
             let shape = raids::shape_of(group)?;
-            return Ok(Made { layout: raids::layout_of(&shape), sides: Err(shape) });
+            return Ok(Made { layout: raids::layout_of(&shape), storage: Err(shape) });
         }
-        let sides = group.iter().map(Settings::new_storage).collect::<Result<Vec<_>, _>>()?;
-        let each = sides.iter().map(|storage| *storage.layout()).collect::<Vec<_>>();
-        Ok(Made { layout: layout_of(group, &each), sides: Ok(sides) })
+        let storage = group[0].new_storage()?;
+        Ok(Made { layout: *storage.layout(), storage: Ok(storage) })
     }
 
     /// Its storage, and a handle if it is a group.
@@ -230,12 +226,13 @@ impl Made {
         group: &[Settings],
         place: Place,
     ) -> Result<(AnyStorage, Option<Group>), MediaError> {
-        let (storage, handle) = match self.sides {
-            Err(shape) => raids::new_raid(group, shape, place)?,
-            Ok(mut sides) if sides.len() == 1 => return Ok((sides.remove(0), None)),
-            Ok(sides) => pairs::new_pair(group, sides, place)?,
-        };
-        Ok((storage, Some(handle)))
+        match self.storage {
+            Ok(storage) => Ok((storage, None)),
+            Err(shape) => {
+                let (storage, handle) = raids::new_raid(group, shape, place)?;
+                Ok((storage, Some(handle)))
+            }
+        }
     }
 }
 
@@ -243,18 +240,7 @@ pub(super) fn join(parts: Vec<(Option<AnyStorage>, u32)>) -> AnyStorage {
     Box::new(Joined::new(parts))
 }
 
-/// How the device is divided that devices divided like `each` make: of a pair, as many units as both have, but for its
-/// labels.
-pub(super) fn layout_of(group: &[Settings], each: &[Layout]) -> Layout {
-    let units = each.iter().map(|layout| layout.units).min().unwrap_or_default();
-    let units = match group {
-        [_] => units,
-        _ => pairs::units_of_pair(units, each[0].unit_bytes()),
-    };
-    Layout { units, ..each[0] }
-}
-
-/// A device or pair with records of a pool on it: at least one.
+/// A device or group with records of a pool on it: at least one.
 struct OneFound {
     group: Vec<Settings>,
     /// Where they were found.
@@ -307,7 +293,7 @@ fn record_that_counts(found: &[OneFound]) -> Option<SuperblockPrefix> {
     records.filter(at_home).max_by_key(|record| (record.epoch, record.revision)).copied()
 }
 
-/// A device or pair on which nothing of a pool can be found, and why not.
+/// A device or group on which nothing of a pool can be found, and why not.
 type Unfound = (Vec<Settings>, Box<MediaError>);
 
 /// Why a device that the pool has cannot be found.
@@ -326,34 +312,13 @@ fn why_lacking((group, why): Unfound) -> MediaError {
     }
 }
 
-/// The records of a pool on a device or group. Of a pair those of both sides count: one may be damaged, or older. Which
-/// side is to be believed is seen later.
+/// The records of a pool on a device or group.
 fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
-    let (mut first, mut found) = (None, None::<(PathBuf, Vec<SuperblockPrefix>)>);
-    if raids::is_striped(&group) {
-        group.iter().for_each(|one| forget(&path_of(one)));
-        return match raids::records(&group) {
-            Ok(records) => Ok(OneFound { path: path_of(&group[0]), group, records }),
-            Err(error) => Err((group, Box::new(error))),
-        };
-    }
-    for one in &group {
-        let path = path_of(one);
-        forget(&path);
-        match one.records() {
-            Ok(records) => match &mut found {
-                None => found = Some((path, records)),
-                Some((_, all)) => {
-                    let pool = all[0].pool;
-                    all.extend(records.into_iter().filter(|record| record.pool == pool));
-                }
-            },
-            Err(error) => first = first.or(Some(Box::new(error))),
-        }
-    }
-    match found {
-        Some((path, records)) => Ok(OneFound { group, path, records }),
-        None => Err((group, first.expect("a group has a device"))),
+    group.iter().for_each(|one| forget(&path_of(one)));
+    let records = if raids::is_group(&group) { raids::records(&group) } else { group[0].records() };
+    match records {
+        Ok(records) => Ok(OneFound { path: path_of(&group[0]), group, records }),
+        Err(error) => Err((group, Box::new(error))),
     }
 }
 
@@ -361,7 +326,7 @@ fn found_in(group: Vec<Settings>) -> Result<OneFound, Unfound> {
 pub(super) struct PoolFound {
     pub(super) geometry: Geometry,
     pub(super) pool: PoolId,
-    /// Each device or pair, by its number in the pool; `None` for a device that has left the pool.
+    /// Each device or group, by its number in the pool; `None` for a device that has left the pool.
     pub(super) groups: Vec<Option<Vec<Settings>>>,
     /// Where the home is, if another device says that it had a newer record.
     pub(super) older_home: Option<PathBuf>,
@@ -390,16 +355,10 @@ impl PoolFound {
             let (device, units) = (device.index(), range.len() as u32);
             let storage = match group.as_deref() {
                 None => None,
-                Some([one]) => {
-                    one.is_no_side(units, unit_bytes(&geometry), pool)?;
-                    Some(one.storage(&geometry, units, access)?)
-                }
+                Some([one]) => Some(one.storage(&geometry, units, access)?),
                 Some(group) => {
                     let place = Place { pool, device, units };
-                    let (storage, handle) = match raids::is_striped(group) {
-                        true => raids::open_raid(group, &geometry, place, access)?,
-                        false => pairs::open_pair(group, &geometry, place, access)?,
-                    };
+                    let (storage, handle) = raids::open_raid(group, &geometry, place, access)?;
                     handles.push((device, handle));
                     Some(storage)
                 }

@@ -165,7 +165,7 @@ fn a_superblock_that_no_pool_can_have_is_refused_by_field_value_and_limit() {
         (48, &last, "checkpoint is 18446744073709551615; it is 1 to 2^63"),
         (56, &last, "next generation is 18446744073709551615; it is 1 to 2^63"),
         (80, &[0; 4], "next volume is 0; it is 1 to 0xFFFFFF00"),
-        (8, &[9], "version 9; this program reads up to version 6"),
+        (8, &[9], "version 9; this program reads up to version 7"),
         (120, &[200, 0, 0, 0], "has 67108864 bytes; 209715200 are needed"),
         (120, &[255; 4], "geometry is 4294967295; no pool has it"),
     ];
@@ -263,3 +263,39 @@ fn devices_of_a_new_pool_are_divided_alike() {
 }
 
 mod drives;
+
+#[test]
+fn a_group_whose_labels_or_records_are_of_another_version_is_refused_with_the_versions() {
+    for (key, members) in [("mirror", 2), ("raid5", 3)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let member = format!("size = '64MiB'\nunit = '1MiB'\n{key} = 'g'");
+        let names = ["a", "b", "c"].map(|name| (name, &*member));
+        let settings = of_devices(folder, &names[..members]);
+        format(&settings);
+        for (name, _) in &names[..members] {
+            let file = fs::File::options().read(true).write(true).open(folder.join(name));
+            let file = file.expect("a file");
+            for at in [0, 4096] {
+                let mut label = [0; 128];
+                file.read_exact_at(&mut label, at).expect("it is that long");
+                label[8] = 6;
+                let crc = thermocline_format::prefix_checksum(&label[..124]).to_le_bytes();
+                label[124..].copy_from_slice(&crc);
+                file.write_all_at(&label, at).expect("writable");
+            }
+        }
+        let error = settings.media(Access::ReadWrite).map(|_| ()).expect_err("it is older");
+        let text = error.to_string();
+        assert!(text.contains("version 6; this program reads version 7 only"), "{text}");
+    }
+    // Pairs of earlier versions had the units of the pool at the front of each side.
+    let folder = tempfile::tempdir().expect("a folder");
+    let single = settings(folder.path(), "size = '64MiB'\nunit = '1MiB'");
+    format(&single);
+    forge(&single, 8, &[6]);
+    let side = "size = '64MiB'\nunit = '1MiB'\nmirror = 'g'";
+    let pair = of_devices(folder.path(), &[("pool.img", side), ("other.img", side)]);
+    let text = pair.media(Access::ReadWrite).map(|_| ()).expect_err("it is older").to_string();
+    assert!(text.contains("version 6; this program reads version 7 only"), "{text}");
+}

@@ -33,7 +33,7 @@ impl Settings {
 
     /// Over how many of the members of its group, of which there are so many, data is spread.
     pub(crate) fn shares(&self, members: usize) -> u64 {
-        let level = self.device().group().and_then(|(kind, _)| level_of(kind));
+        let level = self.device().group().map(|(kind, _)| level_of(kind));
         level.map_or(1, |level| (members - level.parity()) as u64)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thermocline_format::{MAX_MEMBERS, RaidLevel};
+use thermocline_format::RaidLevel;
 
 use super::{DeviceKind, DeviceSettings, Settings, SettingsError};
 use crate::storage::GroupKind;
@@ -29,12 +29,12 @@ impl DeviceSettings {
     }
 }
 
-/// The level of a striped group of this kind.
-pub(crate) fn level_of(kind: GroupKind) -> Option<RaidLevel> {
+/// The level of a group of this kind.
+pub(crate) const fn level_of(kind: GroupKind) -> RaidLevel {
     match kind {
-        GroupKind::Mirror => None,
-        GroupKind::Striped => Some(RaidLevel::Striped),
-        GroupKind::Parity => Some(RaidLevel::Parity),
+        GroupKind::Mirror => RaidLevel::Mirrored,
+        GroupKind::Striped => RaidLevel::Striped,
+        GroupKind::Parity => RaidLevel::Parity,
     }
 }
 
@@ -119,14 +119,15 @@ fn check_write_mostly(group: &[Settings]) -> Result<(), SettingsError> {
 
 /// What is wrong with the number of members of a group.
 fn wrong_number(kind: GroupKind, name: &str, members: usize) -> Option<String> {
-    let Some(level) = level_of(kind) else {
-        let reason = || format!("`{name}` stands {members} times; a pair has two sides");
-        return (members != 2).then(reason);
+    let possible = level_of(kind).members();
+    let reason = || match kind {
+        GroupKind::Mirror => format!("`{name}` stands {members} times; a pair has two sides"),
+        GroupKind::Striped | GroupKind::Parity => {
+            let (least, most) = (possible.start(), possible.end());
+            format!("`{name}` stands {members} times; a group has {least} to {most} members")
+        }
     };
-    let least = level.least_members();
-    let reason =
-        || format!("`{name}` stands {members} times; a group has {least} to {MAX_MEMBERS} members");
-    (!(least..=MAX_MEMBERS).contains(&members)).then(reason)
+    (!possible.contains(&members)).then(reason)
 }
 
 fn check_member(kind: GroupKind, first: &Settings, member: &Settings) -> Result<(), String> {

@@ -103,6 +103,9 @@ impl GroupStatus {
             GroupKind::Striped | GroupKind::Parity => "all other members are needed",
         };
         Some(match member.standing {
+            MemberState::Filling if self.lacking == Bytes(0) => format!(
+                "{kind} `{name}`: {path} is filled, and counts when the labels say so; until then {so}"
+            ),
             MemberState::Filling => format!(
                 "{kind} `{name}`: {path} lacks {}, which are copied while the pool is served; until then {so}",
                 self.lacking

@@ -48,6 +48,8 @@ pub struct FoundRaid {
     pub rate: Option<u64>,
     /// What may be done.
     pub access: Access,
+    /// The member of a pair that is read only where the other one cannot be.
+    pub avoid: Option<usize>,
 }
 
 /// Memory of an array.
@@ -99,7 +101,7 @@ impl Raid {
     /// # Panics
     /// If a member has not the units of the group.
     pub fn open(found: FoundRaid) -> (Raid, Group) {
-        let FoundRaid { name, paths, why, storages, start, rate, access } = found;
+        let FoundRaid { name, paths, why, storages, start, rate, access, avoid } = found;
         let shape = start.label.shape;
         for one in storages.iter().flatten() {
             assert!(one.storage.layout().units >= shape.member_units(), "no room");
@@ -108,13 +110,14 @@ impl Raid {
         let parts = Parts::new(storages.into_iter().map(|one| Some(one?.storage)));
         let kind = match shape.level {
             RaidLevel::Striped => GroupKind::Striped,
+            RaidLevel::Mirrored => GroupKind::Mirror,
             RaidLevel::Parity => GroupKind::Parity,
         };
         let statuses = paths.into_iter().map(|path| MemberStatus::out(path, why.clone()));
         let group = Group::new(GroupStatus::new(kind, name, statuses.collect()));
         group.wake_with(parts.waker());
         let memory = Room(BufferPool::new(POOL_BYTES));
-        let array = Array::open(FoundArray { start, places, rate, access, memory });
+        let array = Array::open(FoundArray { start, places, rate, access, avoid, memory });
         let (begun, completions) = (Instant::now(), Vec::new());
         let told = None;
         let mut raid = Raid { array, parts, group: group.clone(), begun, completions, told };

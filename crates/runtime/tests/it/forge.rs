@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thermocline_format::{MirrorLabel, RAID_PLACE_BYTES, RaidShape, crc32c, prefix_checksum};
+use thermocline_format::{RAID_PLACE_BYTES, RaidShape, crc32c, prefix_checksum};
 use thermocline_runtime::storage::{Access, Command, Storage as _, Token};
 use thermocline_runtime::{AnyStorage, Buffer, Driver, Settings, UnitStorage, new_pool_id};
 use thermocline_types::{Bytes, Class, DeviceId, Rng, UnitId};
@@ -66,7 +66,6 @@ pub enum Outcome {
 
 /// A pool on one group, as its members were left while it was written to, and halfway.
 pub struct Forge {
-    kind: &'static str,
     folder: tempfile::TempDir,
     settings: Settings,
     paths: Vec<PathBuf>,
@@ -81,7 +80,7 @@ impl Forge {
         KINDS.into_iter().map(|(kind, members)| Forge::new(kind, members)).collect()
     }
 
-    fn new(kind: &'static str, members: usize) -> Forge {
+    fn new(kind: &str, members: usize) -> Forge {
         let folder = tempfile::tempdir().expect("a folder");
         let paths: Vec<_> = (0..members).map(|one| folder.path().join(format!("m{one}"))).collect();
         let device = |path: &PathBuf| {
@@ -94,9 +93,9 @@ impl Forge {
         let media = settings.new_media(pool).expect("room for a pool");
         let config = settings.config(media.geometry).expect("a pool can be");
         drop(Driver::format(config, pool, media.storage).expect("nothing fails"));
-        let UnitStorage { mut storage, geometry, .. } =
+        let UnitStorage { mut storage, .. } =
             settings.media(Access::ReadWrite).expect("it is there");
-        let places = places(kind, geometry.units());
+        let places = places(kind);
         let mut contents = Contents::new(1);
         let left: Vec<Vec<Image>> = [(2, 3), (3, 7)]
             .map(|(unit, blocks)| {
@@ -106,7 +105,7 @@ impl Forge {
             .into();
         drop(storage);
         let [earlier, sound] = left.try_into().expect("there are two");
-        Forge { kind, folder, settings, paths, sound, earlier, places }
+        Forge { folder, settings, paths, sound, earlier, places }
     }
 
     /// Changes the members as `bytes` say, and opens the pool.
@@ -243,11 +242,6 @@ impl Forge {
         }
         Ok(Outcome::Serves)
     }
-
-    /// What kind of group it is on.
-    pub fn kind(&self) -> &str {
-        self.kind
-    }
 }
 
 /// Changes a pool as `bytes` say, the first of which picks it, and opens it.
@@ -261,12 +255,7 @@ pub fn attempt(pools: &[Forge], bytes: &[u8]) -> Result<Outcome, String> {
 }
 
 /// Labels and heads of logs of a member: `docs/GROUPS.md`.
-fn places(kind: &str, units: u32) -> Vec<Place> {
-    if kind == "mirror" {
-        let bytes = MirrorLabel::bytes(units);
-        let at = |place: u64| u64::from(units) * UNIT + place * bytes as u64;
-        return [0, 1].map(|place| Place { at: at(place), bytes, prefix: 64 }).into();
-    }
+fn places(kind: &str) -> Vec<Place> {
     let bytes = RAID_PLACE_BYTES;
     let labels =
         [0, 1].map(|place| Place { at: RaidShape::label_place(place), bytes, prefix: 128 });
@@ -279,7 +268,6 @@ fn places(kind: &str, units: u32) -> Vec<Place> {
 fn seal(raw: &mut [u8], place: Place) {
     let four = |at: usize| u32::from_le_bytes(raw[at..at + 4].try_into().expect("four bytes"));
     let rest = match &raw[..8] {
-        b"THERMOMI" => MirrorLabel::bytes(four(32).clamp(1, 1 << 24)) - 64,
         // Rows of a group with this many pieces: whichever number fits.
         b"THERMORL" => (1..16)
             .map(|data| four(12) as usize * (16 + 4 * data))

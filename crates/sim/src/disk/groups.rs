@@ -257,14 +257,16 @@ impl Layer {
             .collect();
         let labels: Vec<Option<&RaidLabel>> =
             found.iter().map(|found| found.as_ref().map(|(label, _)| label)).collect();
-        let start = decide(&labels).ok()?;
+        // All members are there. Where one has no label any more, an operator has the other side of a mirror believed:
+        // the program to keep it asks as if to look.
+        let start = decide(&labels, Access::ReadOnly).ok()?;
         let places = start.members.iter().map(|(named, _)| {
             named.and_then(|named| found[named].as_ref().map(|(_, place)| *place))
         });
         let places = places.collect();
         let memory = Blocks(Rc::clone(&self.arena));
-        let access = Access::ReadWrite;
-        Some(Array::open(FoundArray { start, places, rate: None, access, memory }))
+        let (rate, avoid, access) = (None, None, Access::ReadWrite);
+        Some(Array::open(FoundArray { start, places, rate, access, avoid, memory }))
     }
 
     /// Whether members of a group are refused.

@@ -32,7 +32,7 @@ fn one_wrong_member_costs_nothing_that_was_flushed() {
         states += report.states;
     }
     assert!(states > 4_000, "{states} states");
-    for word in ["Flips", "RolledBack", "Lies", "none", "Parity"] {
+    for word in ["Flips", "RolledBack", "Lies", "none", "Parity", "Mirrored"] {
         assert!(drawn.get(word).is_some_and(|count| *count >= 1), "{word}: {drawn:?}");
     }
 }
@@ -134,7 +134,8 @@ mod bugs {
 
     #[test]
     fn bugs_of_arrays_are_caught() {
-        let bugs = [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed];
+        let bugs =
+            [ArrayBug::VersionNotHeeded, ArrayBug::ParityNotHealed, ArrayBug::CopyNotWritten];
         let missed: Vec<ArrayBug> = bugs.into_iter().filter(|bug| found(*bug).is_none()).collect();
         assert!(missed.is_empty(), "not caught: {missed:?}");
         set(Some(ArrayBug::WritesBeforeChange));

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use thermocline_format::{RaidLevel, RaidShape};
 use thermocline_types::{Bytes, DeviceError, Rng};
 
-use crate::{Command, Completion, Fault, Layout, Memory, Token};
+use crate::{Command, Completion, Fault, Layout, Memory, Token, layout_on};
 
 /// Bytes of transfers, and which of them a handle is of.
 #[derive(Clone, Debug)]
@@ -129,6 +130,11 @@ impl DriveState {
         newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
     }
 
+    /// Commands that it carried out.
+    pub fn commands(&self) -> u64 {
+        self.commands
+    }
+
     /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
     pub fn after_cut(&self, fates: &[u8]) -> Blocks {
         let mut left = self.durable.clone();
@@ -157,7 +163,7 @@ pub(super) struct BenchState {
     pub lazy: bool,
     number: u64,
     rng: Rng,
-    layout: Layout,
+    shape: RaidShape,
 }
 
 /// The bench. Clones are of the same.
@@ -165,14 +171,14 @@ pub(super) struct BenchState {
 pub(super) struct Bench(Arc<Mutex<BenchState>>);
 
 impl Bench {
-    /// Drives with these contents, divided like this.
-    pub fn new(images: impl IntoIterator<Item = Blocks>, layout: Layout, seed: u64) -> Bench {
+    /// Drives with these contents, of a group of this shape.
+    pub fn new(images: impl IntoIterator<Item = Blocks>, shape: RaidShape, seed: u64) -> Bench {
         let new = |durable| DriveState { durable, ..DriveState::default() };
         let drives = images.into_iter().map(new).collect();
         let (left, death, bad) = (u64::MAX, None, BTreeSet::new());
         let (keeps, lazy) = (false, false);
         let (done, number, rng) = (0, 0, Rng::new(seed));
-        let state = BenchState { drives, left, death, bad, done, keeps, lazy, number, rng, layout };
+        let state = BenchState { drives, left, death, bad, done, keeps, lazy, number, rng, shape };
         Bench(Arc::new(Mutex::new(state)))
     }
 
@@ -180,8 +186,12 @@ impl Bench {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    pub fn level(&self) -> RaidLevel {
+        self.state().shape.level
+    }
+
     pub fn drive(&self, side: usize) -> TestDrive {
-        let layout = self.state().layout;
+        let layout = layout_on(&self.state().shape);
         TestDrive { bench: self.clone(), side, layout, queue: Vec::new() }
     }
 }

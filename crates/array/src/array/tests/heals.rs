@@ -1,25 +1,26 @@
 //! One member is wrong: what was flushed is read in a version without it, and written again.
 
+use thermocline_format::RaidLevel;
 use thermocline_types::{Bytes, DeviceError, DeviceId, Rng, UnitId, Version};
 
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Death};
 use super::world::{
-    Doing, MEMBERS, Raid, UNITS, Written, at, bench, carry_out, fates, fill_up, formatted, open,
-    read_version, shape,
+    Doing, LEVELS, Raid, UNITS, Written, at, bench, carry_out, fates, fill_up, formatted, members,
+    open, open_well, read_version, shape,
 };
-use super::{PROGRAM, SHORT, presences, with_a_stale_member};
+use super::{PROGRAM, SHORT, open_some, presences, with_a_stale_member};
 use crate::bugs::{ArrayBug, set};
 
 /// Units besides the one that is looked at are written to.
 const ELSEWHERE: [Doing; 2] = [Doing::Append(&[(2, 1)]), Doing::Flush];
 
 /// What a crash leaves of a group that did a program, or some of it.
-fn crashed(seed: u64, rng: &mut Rng) -> (Vec<Blocks>, Written) {
-    let bench = bench(formatted(), seed);
+fn crashed(level: RaidLevel, seed: u64, rng: &mut Rng) -> (Vec<Blocks>, Written) {
+    let bench = bench(level, formatted(level), seed);
     let mut written = Written::new(seed);
     bench.state().left = 60 + rng.below(400);
-    if let Some(mut raid) = open(&bench, [true; MEMBERS]).expect("it was formatted") {
+    if let Some(mut raid) = open(&bench).expect("it was formatted") {
         written.run(&mut raid, &PROGRAM).expect("nothing is wrong");
     }
     let drives = bench.state().drives.clone();
@@ -48,25 +49,26 @@ fn compare_without_each(bench: &Bench, written: &Written) -> Result<(), String> 
         assert!(state.drives.iter().all(|drive| drive.cached.is_empty()), "it was closed");
         state.drives.iter().map(|drive| drive.durable.clone()).collect()
     };
-    for there in presences() {
-        let bench = super::world::bench(images.clone(), 5);
-        let mut raid = open(&bench, there).map_err(|error| error.to_string())?.expect("it is well");
+    for there in presences(bench.level()) {
+        let bench = super::world::bench(bench.level(), images.clone(), 5);
+        let mut raid = open_some(&bench, &there, None)
+            .map_err(|error| error.to_string())?
+            .expect("it is well");
         written.compare(&mut raid).map_err(|why| format!("{there:?}: {why}"))?;
     }
     Ok(())
 }
 
 /// Crashes of which a member is wrong besides. `early`: something is written before all was read.
-fn wrong_members(seeds: std::ops::Range<u64>, early: bool) -> Result<(), String> {
+fn wrong_members(level: RaidLevel, seeds: std::ops::Range<u64>, early: bool) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
-        let (mut images, mut written) = crashed(seed, &mut rng);
-        let wrong = rng.below(MEMBERS as u64) as usize;
+        let (mut images, mut written) = crashed(level, seed, &mut rng);
+        let wrong = rng.below(members(level) as u64) as usize;
         flip(&mut images[wrong], &mut rng);
-        let bench = bench(images, seed);
+        let bench = bench(level, images, seed);
         let case = |why: String| format!("seed {seed}, member {wrong} is wrong: {why}");
-        let mut raid =
-            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let mut raid = open_well(&bench);
         if early {
             begin(&mut raid);
             assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
@@ -84,14 +86,13 @@ fn wrong_members(seeds: std::ops::Range<u64>, early: bool) -> Result<(), String>
 }
 
 /// A member has an earlier state, with the labels of the newest one.
-fn rolled_back(seeds: std::ops::Range<u64>) -> Result<(), String> {
+fn rolled_back(level: RaidLevel, seeds: std::ops::Range<u64>) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
-        let bench = bench(formatted(), seed);
+        let bench = bench(level, formatted(level), seed);
         let mut written = Written::new(seed);
-        let back = rng.below(MEMBERS as u64) as usize;
-        let mut raid =
-            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let back = rng.below(members(level) as u64) as usize;
+        let mut raid = open_well(&bench);
         let half = 2 + rng.below(6) as usize;
         assert_eq!(written.run(&mut raid, &PROGRAM[..half]), Ok(true));
         let mut early = bench.state().drives[back].durable.clone();
@@ -104,18 +105,17 @@ fn rolled_back(seeds: std::ops::Range<u64>) -> Result<(), String> {
         images[back] = early;
         bench.state().left = 0;
         drop(raid);
-        let bench = super::world::bench(images, seed);
+        let bench = super::world::bench(level, images, seed);
         let case = |why: String| format!("seed {seed}, member {back} was rolled back: {why}");
-        let mut raid =
-            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let mut raid = open_well(&bench);
         written.judge(&mut raid, false).map_err(case)?;
         let (at, version) = (Bytes(0), Version::without(back));
         let distrust = Command::Distrust { at, version };
         assert_eq!(carry_out(&mut raid, distrust).result, Ok(()));
         // After a power cut at this moment it is not believed either.
         let images = bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
-        let cut = super::world::bench(images, seed);
-        let there = open(&cut, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let cut = super::world::bench(level, images, seed);
+        let there = open_well(&cut);
         if there.array.status().members[back] != MemberState::Filling {
             return Err(case("after a power cut it is believed again".to_owned()));
         }
@@ -132,24 +132,27 @@ fn rolled_back(seeds: std::ops::Range<u64>) -> Result<(), String> {
 
 #[test]
 fn with_one_wrong_member_nothing_is_lost_or_older() {
-    wrong_members(0..60, false).unwrap();
-    wrong_members(60..120, true).unwrap();
+    for level in LEVELS {
+        wrong_members(level, 0..60, false).unwrap();
+        wrong_members(level, 60..120, true).unwrap();
+    }
 }
 
 #[test]
 fn a_member_that_was_rolled_back_is_filled() {
-    rolled_back(0..24).unwrap();
+    LEVELS.into_iter().for_each(|level| rolled_back(level, 0..24).unwrap());
 }
 
 /// Three rows whose parity is on one member are in its log, which gives up one of them; a member has that one wrong.
 fn full_log() -> Result<(), String> {
+    let (level, shape) = (RaidLevel::Parity, shape(RaidLevel::Parity));
     let program = [Doing::Append(&[(0, 13), (1, 7), (2, 1)]), Doing::Flush];
     let (mut images, mut written) = reopened(&program);
-    let member = shape().member_of(0, 2, 0);
-    let block = shape().piece_start(0, 2) / BLOCK as u64;
+    let member = shape.member_of(0, 2, 0);
+    let block = shape.piece_start(0, 2) / BLOCK as u64;
     images[member].insert(block, vec![7; BLOCK].into());
-    let bench = bench(images, 5);
-    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let bench = bench(level, images, 5);
+    let mut raid = open_well(&bench);
     assert_eq!(raid.array.unsettled.len(), 1);
     begin(&mut raid);
     raid.work_until("settled", |array| array.unsettled.is_empty());
@@ -164,11 +167,12 @@ fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
     full_log().unwrap();
 }
 
-/// The group after a program, on drives that hold what is durable.
+/// A group with parity after a program, on drives that hold what is durable.
 fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
-    let first = bench(formatted(), 4);
+    let level = RaidLevel::Parity;
+    let first = bench(level, formatted(level), 4);
     let mut written = Written::new(4);
-    let mut raid = open(&first, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let mut raid = open_well(&first);
     assert_eq!(written.run(&mut raid, program), Ok(true));
     let images = first.state().drives.iter().map(|drive| drive.durable.clone()).collect();
     first.state().left = 0;
@@ -178,10 +182,10 @@ fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
 /// A row is full, a member has one piece of it wrong, and a heal says that another piece is right.
 fn healed_beside_a_wrong_piece() -> Result<(), String> {
     let (mut images, mut written) = reopened(&[Doing::Append(&[(0, 6)]), Doing::Flush]);
-    let (member, block) = place(0);
+    let [(member, block), _] = places(RaidLevel::Parity);
     images[member].insert(block, vec![7; BLOCK].into());
-    let bench = bench(images, 5);
-    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let bench = bench(RaidLevel::Parity, images, 5);
+    let mut raid = open_well(&bench);
     let heal = Command::Heal { at: at(0, 2), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
     assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
     written.judge(&mut raid, true)
@@ -195,31 +199,32 @@ fn a_heal_makes_no_parity_of_bytes_that_nobody_verified() {
 #[test]
 fn the_log_gives_what_a_missing_member_has_in_a_version_without_another() {
     let (images, _) = reopened(&[Doing::Append(&[(0, 4)]), Doing::Flush]);
-    let [first, second] = [place(0).0, place(1).0];
-    let mut there = [true; MEMBERS];
-    there[first] = false;
-    let right = images[first][&place(0).1].to_vec();
-    let bench = bench(images, 5);
-    let mut raid = open(&bench, there).expect("labels are right").expect("it is well");
+    let level = RaidLevel::Parity;
+    let [(first, block), (second, _)] = places(level);
+    let there: Vec<bool> = (0..members(level)).map(|member| member != first).collect();
+    let right = images[first][&block].to_vec();
+    let bench = bench(level, images, 5);
+    let mut raid =
+        open_some(&bench, &there, None).expect("one may be missing").expect("it is well");
     assert_eq!(read_version(&mut raid, 0, 0, Version::without(second)), Ok(right));
 }
 
 /// A member is put back, labels and log, to when its log had a row that is full by now.
 fn put_back_with_its_log() -> Result<(), String> {
     let (images, mut written) = reopened(&[Doing::Append(&[(0, 4)]), Doing::Flush]);
-    let member = shape().parity_of(0, 0).expect("it has parity");
+    let level = RaidLevel::Parity;
+    let member = shape(level).parity_of(0, 0).expect("it has parity");
     let (early, mut images) = (images[member].clone(), images);
     for _ in 0..2 {
-        let bench = bench(images, 5);
-        let mut raid =
-            open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+        let bench = bench(level, images, 5);
+        let mut raid = open_well(&bench);
         assert_eq!(written.run(&mut raid, &[Doing::Append(&[(0, 2)]), Doing::Flush]), Ok(true));
         images = bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
         bench.state().left = 0;
     }
     images[member] = early;
-    let bench = bench(images, 6);
-    let raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+    let bench = bench(level, images, 6);
+    let raid = open_well(&bench);
     assert_eq!(raid.array.status().members[member], MemberState::Filling);
     match raid.array.left.contains_key(&(0, 0)) {
         true => Err("the log of a member that lacks something is believed".to_owned()),
@@ -254,25 +259,30 @@ fn deliberate_bugs_of_healing_are_caught() {
         ArrayBug::ParityNotHealed,
         ArrayBug::WrongPieceEndsLog,
     ] {
-        catches(bug, || wrong_members(0..60, false));
+        catches(bug, || wrong_members(RaidLevel::Parity, 0..60, false));
     }
     catches(ArrayBug::LogNotHeeded, full_log);
     catches(ArrayBug::StaleLog, put_back_with_its_log);
     catches(ArrayBug::UnverifiedBelieved, healed_beside_a_wrong_piece);
-    catches(ArrayBug::DistrustBeforeLabel, || rolled_back(0..24));
-    catches(ArrayBug::WritesBeforeChange, || nothing_is_written(0..6));
+    for bug in [ArrayBug::VersionNotHeeded, ArrayBug::NothingHealed, ArrayBug::ParityNotHealed] {
+        catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
+    }
+    for level in LEVELS {
+        catches(ArrayBug::DistrustBeforeLabel, || rolled_back(level, 0..24));
+        catches(ArrayBug::WritesBeforeChange, || nothing_is_written(level, 0..6));
+    }
 }
 
 /// Opens what crashes left, whole and without each member, reads all of it in all versions, flushes and closes.
-fn nothing_is_written(seeds: std::ops::Range<u64>) -> Result<(), String> {
+fn nothing_is_written(level: RaidLevel, seeds: std::ops::Range<u64>) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
-        let crash = crashed(seed, &mut rng);
-        let stale = with_a_stale_member(seed, (seed % MEMBERS as u64) as usize);
+        let crash = crashed(level, seed, &mut rng);
+        let stale = with_a_stale_member(level, seed, (seed % members(level) as u64) as usize);
         for (images, written) in [crash, stale] {
-            for there in presences() {
-                let bench = bench(images.clone(), seed);
-                let Ok(raid) = open(&bench, there) else { continue };
+            for there in presences(level) {
+                let bench = bench(level, images.clone(), seed);
+                let Ok(raid) = open_some(&bench, &there, None) else { continue };
                 let mut raid = raid.expect("it is well");
                 written.clone().judge(&mut raid, false).ok();
                 assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
@@ -292,22 +302,24 @@ fn nothing_is_written(seeds: std::ops::Range<u64>) -> Result<(), String> {
 
 #[test]
 fn nothing_is_written_before_the_first_change() {
-    nothing_is_written(0..12).unwrap();
+    LEVELS.into_iter().for_each(|level| nothing_is_written(level, 0..12).unwrap());
 }
 
 /// A group in which the first blocks of unit 0 were written.
-fn used(seed: u64) -> (Bench, Raid, Written) {
-    let bench = bench(formatted(), seed);
-    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
+fn used(level: RaidLevel, seed: u64) -> (Bench, Raid, Written) {
+    let bench = bench(level, formatted(level), seed);
+    let mut raid = open_well(&bench);
     let mut written = Written::new(seed);
     assert_eq!(written.run(&mut raid, &PROGRAM), Ok(true));
     (bench, raid, written)
 }
 
-/// The member with a piece of the first row of unit 0, and the block on it.
-fn place(piece: usize) -> (usize, u64) {
-    let member = shape().member_of(0, 0, piece);
-    (member, shape().piece_start(0, 0) / BLOCK as u64)
+/// The member with the first piece of unit 0, and another one of that row; and the block on each.
+fn places(level: RaidLevel) -> [(usize, u64); 2] {
+    let shape = shape(level);
+    let copy = shape.parity_of(0, 0).filter(|_| level.copies());
+    let members = [shape.member_of(0, 0, 0), copy.unwrap_or_else(|| shape.member_of(0, 0, 1))];
+    members.map(|member| (member, shape.piece_start(0, 0) / BLOCK as u64))
 }
 
 fn read_first(raid: &mut Raid) -> Completion {
@@ -317,65 +329,105 @@ fn read_first(raid: &mut Raid) -> Completion {
 
 #[test]
 fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verified() {
-    let (bench, mut raid, written) = used(7);
-    bench.state().bad.insert(place(0));
-    let version = Version::without(place(0).0);
-    let answer = read_first(&mut raid);
-    assert_eq!((answer.result, answer.degraded), (Ok(()), Some(version)));
-    written.compare(&mut raid).unwrap();
-    assert!(bench.state().bad.contains(&place(0)), "nobody verified what the others have");
-    let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version };
-    assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
-    assert!(bench.state().bad.is_empty());
-    let healed = raid.array.status().healed[place(0).0];
-    assert_eq!(healed, Healed { places: 1, bytes: BLOCK as u64 });
-    let told = std::iter::from_fn(|| raid.array.poll_notice());
-    let is_it = |notice: ArrayNotice| {
-        matches!(notice, ArrayNotice::Healed { member, unit: 0, from: 0, places: 1, .. }
-            if member == place(0).0)
-    };
-    assert!(told.into_iter().any(is_it));
-    assert_eq!(read_first(&mut raid).degraded, None);
-    // What two members cannot read is an error, and costs no member.
-    bench.state().bad.extend([place(0), place(1)]);
-    assert!(written.compare(&mut raid).is_err());
-    assert!(raid.is_whole() && bench.state().bad.len() == 2);
+    for level in LEVELS {
+        let (bench, mut raid, written) = used(level, 7);
+        let [first, second] = places(level);
+        bench.state().bad.insert(first);
+        let version = Version::without(first.0);
+        let answer = read_first(&mut raid);
+        assert_eq!((answer.result, answer.degraded), (Ok(()), Some(version)));
+        written.compare(&mut raid).unwrap();
+        assert!(bench.state().bad.contains(&first), "nobody verified what the others have");
+        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version };
+        assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
+        assert!(bench.state().bad.is_empty());
+        let healed = raid.array.status().healed[first.0];
+        assert_eq!(healed, Healed { places: 1, bytes: BLOCK as u64 });
+        let told = std::iter::from_fn(|| raid.array.poll_notice());
+        let is_it = |notice: ArrayNotice| {
+            matches!(notice, ArrayNotice::Healed { member, unit: 0, from: 0, places: 1, .. }
+                if member == first.0)
+        };
+        assert!(told.into_iter().any(is_it));
+        assert_eq!(read_first(&mut raid).degraded, None);
+        // What two members cannot read is an error, and costs no member.
+        bench.state().bad.extend([first, second]);
+        assert!(written.compare(&mut raid).is_err());
+        assert!(raid.is_whole() && bench.state().bad.len() == 2);
+    }
 }
 
 #[test]
 fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
-    let (bench, mut raid, _) = used(8);
-    let (member, _) = place(0);
-    let (io, gone) = (Err(DeviceError::Io.into()), Err(DeviceError::Gone.into()));
-    bench.state().bad.insert(place(1));
-    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), io);
-    let heal =
-        Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: Version::without(member) };
-    assert!(carry_out(&mut raid, heal).result.is_err());
-    assert!(raid.is_whole());
-    // The other member of the row is gone: no version without this one, and it can be distrusted no more.
-    bench.state().death = Some(Death { side: place(1).0, after: 0, error: DeviceError::Gone });
-    assert_eq!(read_version(&mut raid, 0, 0, Version::without(member)).map(drop), gone);
-    assert!(raid.is_whole(), "it was asked without blame");
-    assert_eq!(read_first(&mut raid).result, Ok(()));
-    assert!(read_version(&mut raid, 0, 2, Version::AS_READ).is_ok(), "computed");
-    assert!(!raid.is_whole());
-    let distrust = Command::Distrust { at: Bytes(0), version: Version::without(member) };
-    assert_eq!(carry_out(&mut raid, distrust).result, io);
-    let before = raid.array.status().members.clone();
-    let none = Command::Distrust { at: Bytes(0), version: Version::without(MEMBERS) };
-    assert_eq!(carry_out(&mut raid, none).result, io);
-    assert_eq!((raid.array.status().members.clone(), UNITS), (before, 3));
+    for level in LEVELS {
+        let (bench, mut raid, _) = used(level, 8);
+        let [(member, _), other] = places(level);
+        let (io, gone) = (Err(DeviceError::Io.into()), Err(DeviceError::Gone.into()));
+        bench.state().bad.insert(other);
+        let without = Version::without(member);
+        assert_eq!(read_version(&mut raid, 0, 0, without).map(drop), io);
+        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: without };
+        assert!(carry_out(&mut raid, heal).result.is_err());
+        assert!(raid.is_whole());
+        // The other member of the row is gone: no version without this one, and it can be distrusted no more.
+        bench.state().death = Some(Death { side: other.0, after: 0, error: DeviceError::Gone });
+        assert_eq!(read_version(&mut raid, 0, 0, without).map(drop), gone);
+        assert!(raid.is_whole(), "it was asked without blame");
+        assert_eq!(read_first(&mut raid).result, Ok(()));
+        let (unit, block) = if level.copies() { (1, 0) } else { (0, 2) };
+        assert!(read_version(&mut raid, unit, block, Version::AS_READ).is_ok(), "computed");
+        assert!(!raid.is_whole());
+        let distrust = Command::Distrust { at: Bytes(0), version: without };
+        assert_eq!(carry_out(&mut raid, distrust).result, io);
+        let before = raid.array.status().members.clone();
+        let none = Command::Distrust { at: Bytes(0), version: Version::without(before.len()) };
+        assert_eq!(carry_out(&mut raid, none).result, io);
+        assert_eq!((raid.array.status().members.clone(), UNITS), (before, 3));
+    }
+}
+
+#[test]
+fn a_member_of_a_mirror_that_is_avoided_is_read_only_where_the_other_one_cannot_be() {
+    for slow in [0, 1] {
+        let (bench, mut raid, written) = used(RaidLevel::Mirrored, 7);
+        raid.array.avoid = Some(slow);
+        let unreadable = |side: usize| (0..500).map(move |block| (side, block));
+        bench.state().bad = unreadable(slow).collect();
+        written.compare(&mut raid).unwrap();
+        assert_eq!(read_first(&mut raid).degraded, None);
+        bench.state().bad = unreadable(1 - slow).collect();
+        written.compare(&mut raid).unwrap();
+        assert_eq!(read_first(&mut raid).degraded, Some(Version::without(1 - slow)));
+        assert!(raid.is_whole());
+    }
+}
+
+#[test]
+fn a_heal_of_a_mirror_writes_the_verified_bytes_and_no_more() {
+    let (bench, mut raid, written) = used(RaidLevel::Mirrored, 3);
+    let [_, (copy, first)] = places(RaidLevel::Mirrored);
+    let wrong: Blocks = (first..first + 4).map(|block| (block, vec![7; BLOCK].into())).collect();
+    bench.state().drives[copy].durable.extend(wrong.clone());
+    let heal = Command::Heal { at: at(0, 1), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
+    assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
+    let blocks = bench.state().drives[copy].durable.clone();
+    let is_wrong = [0, 1, 2, 3].map(|block| blocks[&(first + block)] == wrong[&(first + block)]);
+    assert_eq!(is_wrong, [true, false, false, true]);
+    assert_eq!(raid.array.status().healed[copy].places, 0, "nobody said that it was wrong");
+    written.compare(&mut raid).unwrap();
 }
 
 #[test]
 fn an_array_that_is_only_to_be_read_refuses_changes() {
-    let bench = bench(formatted(), 3);
-    let mut raid = open(&bench, [true; MEMBERS]).expect("labels are right").expect("it is well");
-    raid.array.access = Access::ReadOnly;
-    let read_only = Err(DeviceError::ReadOnly.into());
-    let distrust = Command::Distrust { at: Bytes(0), version: Version::without(0) };
-    assert_eq!(carry_out(&mut raid, distrust).result, read_only);
-    assert_eq!(carry_out(&mut raid, Command::Reset(UnitId(0))).result, read_only);
-    assert_eq!(read_first(&mut raid).result, Ok(()));
+    for level in LEVELS {
+        let bench = bench(level, formatted(level), 3);
+        let mut raid = open_well(&bench);
+        raid.array.access = Access::ReadOnly;
+        let read_only = Err(DeviceError::ReadOnly.into());
+        let distrust = Command::Distrust { at: Bytes(0), version: Version::without(0) };
+        assert_eq!(carry_out(&mut raid, distrust).result, read_only);
+        assert_eq!(carry_out(&mut raid, Command::Reset(UnitId(0))).result, read_only);
+        assert_eq!(read_first(&mut raid).result, Ok(()));
+    }
 }

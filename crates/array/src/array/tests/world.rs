@@ -6,26 +6,42 @@ use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
 
-/// More than three: a row may have nothing of two pieces.
-pub const MEMBERS: usize = 4;
+/// The levels that can do without a member.
+pub const LEVELS: [RaidLevel; 2] = [RaidLevel::Parity, RaidLevel::Mirrored];
 /// Units that programs write.
 pub const UNITS: usize = 3;
 
-/// Rows of six blocks, the last one of a unit shorter.
-pub fn shape() -> RaidShape {
-    RaidShape {
-        level: RaidLevel::Parity,
-        members: MEMBERS as u8,
+/// Blocks of a unit.
+const UNIT_BLOCKS: u32 = 33;
+
+/// With parity, rows of six blocks, the last one of a unit shorter. More than three members: a row may have nothing of
+/// two pieces.
+pub fn shape(level: RaidLevel) -> RaidShape {
+    let parity = RaidShape {
+        level,
+        members: 4,
         logical_block: LogicalBlock::B4096,
-        unit_blocks: 33,
+        unit_blocks: UNIT_BLOCKS,
         units: UNITS as u32,
         piece: 2 * BLOCK as u32,
         slots: 4,
+    };
+    match level {
+        RaidLevel::Mirrored => {
+            RaidShape { members: 2, piece: UNIT_BLOCKS * BLOCK as u32, slots: 0, ..parity }
+        }
+        RaidLevel::Striped => RaidShape { members: 2, slots: 0, ..parity },
+        RaidLevel::Parity => parity,
     }
 }
 
-pub fn bench(images: Vec<Blocks>, seed: u64) -> Bench {
-    let bench = Bench::new(images, layout_on(&shape()), seed);
+/// How many members there are.
+pub fn members(level: RaidLevel) -> usize {
+    shape(level).members.into()
+}
+
+pub fn bench(level: RaidLevel, images: Vec<Blocks>, seed: u64) -> Bench {
+    let bench = Bench::new(images, shape(level), seed);
     bench.state().lazy = true;
     bench
 }
@@ -94,8 +110,8 @@ impl Drop for Raid {
 }
 
 /// A group whose members have labels and nothing else.
-pub fn formatted() -> Vec<Blocks> {
-    let shape = shape();
+pub fn formatted(level: RaidLevel) -> Vec<Blocks> {
+    let (shape, members) = (shape(level), members(level));
     let labelled = |member: usize| {
         let label = RaidLabel {
             pool: PoolId([5; 16]),
@@ -105,7 +121,7 @@ pub fn formatted() -> Vec<Blocks> {
             shape,
             event: 1,
             floor: 0,
-            current: (1 << MEMBERS) - 1,
+            current: (1 << members) - 1,
             filling: None,
             filled: 0,
             open: false,
@@ -113,7 +129,7 @@ pub fn formatted() -> Vec<Blocks> {
         };
         Blocks::from([(0, label.encode().to_vec().into())])
     };
-    (0..MEMBERS).map(labelled).collect()
+    (0..members).map(labelled).collect()
 }
 
 /// A block in a version.
@@ -153,21 +169,38 @@ fn find(drive: &mut TestDrive) -> Option<(RaidLabel, usize)> {
     newest_label([&one, &other], None)
 }
 
-/// Opens the group with those that are there; `None` if the power is cut.
-pub fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<Raid>, StartError> {
-    let mut drives: Vec<_> = (0..MEMBERS).map(|member| bench.drive(member)).collect();
+/// Opens the group with all members; `None` if the power is cut.
+pub fn open(bench: &Bench) -> Result<Option<Raid>, StartError> {
+    let all = vec![true; members(bench.level())];
+    open_with(bench, &all, Access::ReadWrite)
+}
+
+/// Opens the group whose members are all there and well.
+pub fn open_well(bench: &Bench) -> Raid {
+    open(bench).expect("labels are right").expect("it is well")
+}
+
+/// Opens the group with those that are there, and a member of a mirror alone if that is only looked at; `None` if the
+/// power is cut.
+pub fn open_with(
+    bench: &Bench,
+    there: &[bool],
+    access: Access,
+) -> Result<Option<Raid>, StartError> {
+    let mut drives: Vec<_> = (0..there.len()).map(|member| bench.drive(member)).collect();
     let labels: Vec<_> =
-        drives.iter_mut().zip(there).map(|(drive, there)| find(drive).filter(|_| there)).collect();
+        drives.iter_mut().zip(there).map(|(drive, there)| find(drive).filter(|_| *there)).collect();
     if labels.iter().all(Option::is_none) {
         // The power is cut.
         return Ok(None);
     }
     let refs: Vec<_> = labels.iter().map(|label| label.as_ref().map(|(label, _)| label)).collect();
-    let start = decide(&refs)?;
+    let start = decide(&refs, access)?;
     let places: Vec<_> = labels.iter().map(|label| Some(label.as_ref()?.1)).collect();
     let drives = drives.into_iter().zip(&places);
     let drives = drives.map(|(drive, place)| place.map(|_| drive)).collect();
-    let found = FoundArray { start, places, rate: None, access: Access::ReadWrite, memory: Heap };
+    let (rate, access, avoid, memory) = (None, Access::ReadWrite, None, Heap);
+    let found = FoundArray { start, places, rate, access, avoid, memory };
     let mut raid = Raid { array: Array::open(found), drives };
     let mut answers = Vec::new();
     for turn in 0.. {
@@ -222,7 +255,8 @@ fn state_of(raid: &Raid) -> String {
 pub fn fill_up(raid: &mut Raid) {
     let going =
         |array: &Array<Heap>| array.filling().is_some() || array.stale || array.relabel.is_some();
-    raid.work_until("filled", |array| array.broken().is_some() || !going(array));
+    let stops = |array: &Array<Heap>| array.broken().is_some() || array.rebuild.is_stopped();
+    raid.work_until("filled", |array| stops(array) || !going(array));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -260,7 +294,7 @@ fn content(block: u64) -> Vec<u8> {
 }
 
 pub fn at(unit: usize, block: usize) -> Bytes {
-    Bytes(((unit * shape().unit_blocks as usize + block) * BLOCK) as u64)
+    Bytes(((unit * UNIT_BLOCKS as usize + block) * BLOCK) as u64)
 }
 
 impl Written {
@@ -317,7 +351,7 @@ impl Written {
         let mut commands = 0;
         for &(unit, blocks) in all {
             let first = self.units[unit].blocks.len();
-            let blocks = blocks.min(shape().unit_blocks as usize - first);
+            let blocks = blocks.min(UNIT_BLOCKS as usize - first);
             if blocks == 0 {
                 continue;
             }
@@ -386,11 +420,12 @@ impl Written {
         for unit in 0..UNITS {
             let mut right = 0;
             for block in 0..self.units[unit].blocks.len() {
-                let expected = content(self.units[unit].blocks[block]);
+                let (expected, members) =
+                    (content(self.units[unit].blocks[block]), raid.drives.len());
                 let is_right = |version: &Version| {
                     read_version(raid, unit, block, *version).is_ok_and(|found| found == expected)
                 };
-                let Some(version) = Version::all(MEMBERS).find(is_right) else { break };
+                let Some(version) = Version::all(members).find(is_right) else { break };
                 if version != Version::AS_READ && heals {
                     let heal = Command::Heal { at: at(unit, block), bytes: BLOCK as u64, version };
                     raid.submit(Token(0), heal);

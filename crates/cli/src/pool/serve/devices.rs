@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use thermocline_engine::{Engine, Payload};
 use thermocline_format::Geometry;
@@ -318,7 +318,7 @@ impl Devices {
     pub fn make(&self, asked: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
         let file = self.in_use().settings.file().to_owned();
         let settings = Settings::load(&file)?;
-        let Some(change) = asked.change else { return self.join(&settings, asked, pool) };
+        let Some(change) = asked.change else { return self.join(&settings, asked) };
         if change == ChangeName::Attach {
             refuse_to_destroy(&settings, asked)?;
         }
@@ -326,14 +326,11 @@ impl Devices {
     }
 
     /// Gives a group a member.
-    fn join(&self, settings: &Settings, side: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
-        let (id, geometry) = pool
-            .look(|view| (view.engine.pool_id(), *view.engine.geometry()))
-            .context("the pool is closed")?;
+    fn join(&self, settings: &Settings, side: &DeviceRequest) -> anyhow::Result<()> {
         ensure_member(settings, &side.path)?;
         refuse_to_destroy(settings, side)?;
         let mut in_use = self.in_use();
-        settings.join_side(&side.path, id, &geometry, &in_use.groups)?;
+        settings.join_side(&side.path, &in_use.groups)?;
         in_use.settings.take_group(settings, &side.path);
         in_use.paths = in_use.settings.paths();
         Ok(())

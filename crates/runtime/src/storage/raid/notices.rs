@@ -2,7 +2,7 @@
 
 use thermocline_array::{ArrayNotice, MemberState};
 
-use super::super::Fault;
+use super::super::{Fault, GroupKind};
 use super::Raid;
 
 impl Raid {
@@ -18,12 +18,16 @@ impl Raid {
     fn text_of(&self, notice: &ArrayNotice) -> String {
         let path =
             |member: usize| self.group.shared().status.members[member].path.display().to_string();
+        let is_pair = self.group.shared().status.kind == GroupKind::Mirror;
+        let left =
+            if is_pair { "the other side is the only copy" } else { "no other member may be lost" };
         match *notice {
             ArrayNotice::Fills { member } => format!("{} is being filled", path(member)),
+            ArrayNotice::AllCurrent if is_pair => "both sides are current".to_owned(),
             ArrayNotice::AllCurrent => "all members are current".to_owned(),
             ArrayNotice::Failed { member, fault } => format!(
-                "{} failed ({}) and is done without; no other member may be lost. Name a device for it in the settings and \
-                 say `thermocline device replace POOL.toml PATH`",
+                "{} failed ({}) and is done without; {left}. Name a device for it in the settings and say `thermocline \
+                 device replace POOL.toml PATH`",
                 path(member),
                 Fault::from(fault)
             ),
@@ -57,7 +61,7 @@ impl Raid {
             }
             ArrayNotice::Distrusted { member } => format!(
                 "{} lacks data that was flushed: it was put back to an earlier state, or says too soon that it has \
-                 flushed. It is filled anew from the others; no other member may be lost until then",
+                 flushed. It is filled anew from the others; until then {left}",
                 path(member)
             ),
             ArrayNotice::NotFilled { member, bytes, fault } => format!(

@@ -75,7 +75,7 @@ fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<(Raid, Group)>, 
         return Ok(None);
     }
     let refs: Vec<_> = labels.iter().map(|label| label.as_ref().map(|(label, _)| label)).collect();
-    let start = decide(&refs)?;
+    let start = decide(&refs, Access::ReadWrite)?;
     let found = storages.into_iter().zip(&labels).map(|(storage, label)| {
         let (_, place) = label.as_ref()?;
         Some(FoundMember { storage: storage?, place: *place })
@@ -83,7 +83,7 @@ fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<(Raid, Group)>, 
     let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
     let paths = ["a", "b", "c", "d"].map(PathBuf::from).to_vec();
     let storages = found.collect();
-    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    let found = FoundRaid { name, paths, why, storages, start, rate, access, avoid: None };
     Ok(Some(Raid::open(found)))
 }
 

@@ -8,10 +8,11 @@ use super::super::*;
 use crate::storage::Memory;
 use crate::storage::tests::suite;
 
-const LEVELS: [(RaidLevel, usize); 5] = [
+const LEVELS: [(RaidLevel, usize); 6] = [
     (RaidLevel::Parity, 3),
     (RaidLevel::Parity, 4),
     (RaidLevel::Parity, 7),
+    (RaidLevel::Mirrored, 2),
     (RaidLevel::Striped, 2),
     (RaidLevel::Striped, 3),
 ];
@@ -47,7 +48,7 @@ fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<
     let paths = vec![PathBuf::from("a"); members];
     let (name, why, rate, access) = ("g".to_owned(), None, None, Access::ReadWrite);
     let storages = storages.collect();
-    let found = FoundRaid { name, paths, why, storages, start, rate, access };
+    let found = FoundRaid { name, paths, why, storages, start, rate, access, avoid: None };
     Raid::open(found).0
 }
 
@@ -56,7 +57,7 @@ fn groups_do_what_any_storage_does() {
     for (level, members) in LEVELS {
         for block in [LogicalBlock::B512, LogicalBlock::B4096] {
             suite(&mut group(level, members, block, None));
-            for missing in (0..members).filter(|_| level == RaidLevel::Parity) {
+            for missing in (0..members).filter(|_| level.parity() > 0) {
                 suite(&mut group(level, members, block, Some(missing)));
             }
         }
@@ -84,9 +85,8 @@ fn carry_out(raid: &mut Raid, commands: Vec<Command>) {
 fn what_was_written_in_any_pieces_is_read_in_any_others() {
     let mut rng = Rng::new(11);
     for (level, members) in LEVELS {
-        for missing in [None, Some(1)]
-            .into_iter()
-            .filter(|missing| missing.is_none() || level == RaidLevel::Parity)
+        for missing in
+            [None, Some(1)].into_iter().filter(|missing| missing.is_none() || level.parity() > 0)
         {
             let block = LogicalBlock::B512;
             let mut raid = group(level, members, block, missing);
