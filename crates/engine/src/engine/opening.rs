@@ -207,14 +207,14 @@ pub(crate) struct Untold {
     /// Chunks and entries that were replayed.
     chunks: u64,
     entries: u64,
-    /// Whether the next opening could find more in the tail: then hosts wait for a checkpoint, behind which nobody looks
-    /// for it.
+    /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: nobody looks for more
+    /// behind it.
     has_holes: bool,
 }
 
 impl<P> Opening<P> {
-    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data may
-    /// show them later.
+    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data
+    /// may show them later.
     fn has_holes(&self, config: &Config) -> bool {
         let newest = self.tail.last().map_or(Sequence(0), TailChunk::sequence);
         let redundant = config.geometry.present().any(|(device, _)| config.members.of(device) > 0);

@@ -1,5 +1,5 @@
-//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for new
-//! pools.
+//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for
+//! new pools.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -22,8 +22,8 @@ pub enum Event {
     Wear(WearStatus),
     /// The pool has crossed a mark of fullness.
     Fullness(Fullness),
-    /// A file of the pool was removed or cut off, as [`crate::storage::Storage::lost`]: nothing but reads is carried out
-    /// from now on.
+    /// A file of the pool was removed or cut off, as [`crate::storage::Storage::lost`]: nothing but reads is carried
+    /// out from now on.
     Lost(String),
     /// A device does not end its commands in time, as [`crate::storage::Storage::overdue`]; `None` when all do again.
     Overdue(Option<String>),
