@@ -35,10 +35,11 @@ fn every_mark_is_reached() {
         }
     }
     // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain`, `LifeLost` and `LosingWaits`, `MapOnLost`,
-    // `PlacedReplayed` and `PlacedOfAnother`, `MemberRolledBack`.
+    // `PlacedReplayed` and `PlacedOfAnother`, `MemberRolledBack` and `OlderVersionPassed`.
     use Situation::{Changing, Crowded, LongHoles, Members, Paged, Sparse};
-    let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87), (Members, 14)];
-    for (situation, seed) in rare.into_iter().chain([(Changing, 4), (Changing, 122)]) {
+    let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87), (Changing, 4)];
+    let rare = rare.into_iter().chain([(Changing, 122), (Members, 14), (Members, 122)]);
+    for (situation, seed) in rare {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
     // Rare: `CapacityFirst`, `FastOverflows` and `SurvivorGone`.
