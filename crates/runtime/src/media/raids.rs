@@ -476,7 +476,7 @@ impl Settings {
         label_new(&self.group_of(path)?, path, None).map(drop)
     }
 
-    /// Declares the member at `path` current; members with other data are overruled.
+    /// Declares the member at `path` current, whatever the labels of the other members report.
     ///
     /// # Errors
     /// [`MediaError`], also when the member lacks data, unless `despite_loss`.
