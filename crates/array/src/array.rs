@@ -1,24 +1,25 @@
-//! Several members as one, with parity or a copy: what one of them loses, the others give back.
+//! Several members as one device, with parity or a copy. The other members restore the data of a lost member.
 //!
-//! A mirror is a group of two with one piece of data in a row: its parity is a copy, and is written with the data. So
-//! rows of a mirror are never partial, and it has no log. What follows is of groups with more pieces.
+//! A mirror is a group of two with one piece of data in a row. Its parity is a copy and is written with the data. So a
+//! mirror has no partial rows and no log. The rest of this text is about groups with more pieces.
 //!
-//! A unit of the group is a unit of each member, filled in rows: a piece of data on each but one, which has the parity.
-//! Whoever uses the group writes units front to back, so parity is computed from what is written, and is written once,
-//! when its row is full. Until then the member that will have it has *running* parity in a log (`image`), which a flush
-//! appends to: parity that protects something flushed is never written over.
+//! A unit of the group is a unit of each member, filled in rows. A row has a piece of data on each member but one, and
+//! parity on that one. The user of the group writes units front to back. So the group computes parity from the data of
+//! each write, and writes parity once, when the row is full. Until then the parity member holds *running* parity of the
+//! row in its log (`image`). A flush appends to the log. Parity that protects flushed data is never overwritten. Live
+//! members, whose state a durable label shows, get all writes.
 //!
 //! Invariants:
-//! * A write, reset or flush is complete when all members that count have done it. If one fails, it is complete when
-//!   the others have done it and a durable label of each says that the one does not count any more.
-//! * When a flush is answered, each row with anything that it covers is full, with its parity, and flushed, or is in a
-//!   flushed log up to there.
-//! * Where data is written over, nothing depends on the parity that stands in its row: the log has what is before it.
-//! * A row that anybody read after a crash is made to fit its parity before the next flush is answered.
-//! * A member is read only if it holds what is asked for. While bytes are copied, nobody writes them.
-//! * A label that calls a member current is written when that member has durably got all that it should.
+//! * A write, reset or flush is complete when all live members have carried it out. If one member fails, completion
+//!   needs the other members and a durable label on each of them. The label no longer calls the failed member current.
+//! * When a flush is answered, each row with covered bytes is full and flushed with its parity. Otherwise a flushed log
+//!   holds all covered bytes of the row.
+//! * Before a write overwrites data, the log holds the row up to the write. So no data depends on the old parity.
+//! * The parity of a row read after a crash is made to agree before the next flush is answered.
+//! * The array reads a member only if the member holds the data. Bytes are not written while they are copied.
+//! * A label calls a member current only when all data of the member is durable.
 //!
-//! `docs/adr/0045-striped-groups.md` and `0071-a-pair-is-a-group-of-two.md` say why this suffices.
+//! `docs/adr/0045-striped-groups.md` and `0071-a-pair-is-a-group-of-two.md` show why this suffices.
 
 mod answers;
 mod boot;
@@ -64,79 +65,80 @@ use writes::{Change, ChangeKey};
 pub use boot::{ReadMember, Rows, find_rows, layout_on, newest_label};
 pub use start::{ArrayStart, MemberStart, StartError, decide, is_alone};
 
-/// The highest number of a believed label or head. No array counts as far. Chosen, not measured.
+/// The highest event of a valid label, and the highest round of a valid log head. No array reaches it. Chosen, not
+/// measured.
 pub const LAST_EVENT: u64 = MAX_NUMBER - (1 << 32);
 
-/// Notices that nobody took yet; further ones are dropped. Chosen, not measured.
+/// Notices that wait for the owner; further notices are dropped. Chosen, not measured.
 const NOTICES: usize = 64;
 
-/// What may be done to an array.
+/// How an array may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// Read and write.
     #[default]
     ReadWrite,
-    /// Read only: everything else fails.
+    /// Read only: every other command fails.
     ReadOnly,
 }
 
-/// One of the members.
+/// A member of the array.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     standing: MemberState,
     /// Whether the owner of the array has a storage for the member.
     there: bool,
-    /// Whether a label on it says how it stands now; what is written goes to it then.
+    /// Whether a durable label shows the state of the member. Only such a member is live: it receives all writes.
     labelled: bool,
     /// The place of its newest label.
     place: usize,
     /// Commands under way.
     under_way: usize,
-    /// Whether something was written to it since it was flushed last, or may have been.
+    /// Whether the member may hold unflushed writes.
     unflushed: bool,
-    /// Whether it was said that it failed and cannot be done without.
+    /// Whether the array reported that the needed member failed.
     lamented: bool,
 }
 
 impl Member {
-    /// One that nothing is asked of.
+    /// A member without commands under way.
     const fn new(standing: MemberState, there: bool) -> Member {
         let (labelled, place, under_way, unflushed, lamented) = (false, 0, 0, true, false);
         Member { standing, there, labelled, place, under_way, unflushed, lamented }
     }
 }
 
-/// What a command to a member is for.
+/// The purpose of a command to a member.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A read of the start, by number.
+    /// A read before the array is open, by number.
     Looking(usize),
     Change(ChangeKey),
-    /// A piece of what is read, by its number.
+    /// A piece of a read, by its number.
     Segment(usize),
-    /// A part of what is gathered: which one, and the number of the part.
+    /// A part of a gather: the number of the gather, and the number of the part.
     Gather(usize, usize),
-    /// Of the job under way.
+    /// A command of the job under way.
     Job,
-    /// Of the round under way.
+    /// A command of the round under way.
     Round,
     Label,
 }
 
-/// A row that is not full yet.
+/// A partial row that is being written.
 #[derive(Debug)]
 struct Front {
     row: u32,
     image: Image,
-    /// Bytes of it that the log has.
+    /// Bytes of the row in the log.
     logged: u64,
-    /// Whether nothing may be written behind what is there until the log has that.
+    /// Whether writes to the row wait until the log holds its earlier bytes.
     guard: bool,
-    /// When it was written to last, by the count of changes.
+    /// The number of the last change of the row.
     touched: u64,
 }
 
-/// How far an array is.
+/// The phase of an array.
 #[derive(Debug)]
 enum Phase<B> {
     /// The array reads the logs of its members; commands wait.
@@ -147,35 +149,35 @@ enum Phase<B> {
     Labelling,
     /// Units are written.
     Active,
-    /// The array ends.
+    /// The array is being closed.
     Closing(close::Stage),
-    /// The array is at its end.
+    /// The array is closed.
     Closed,
 }
 
-/// How an array is found and used.
+/// An array as found, and how to use it.
 #[derive(Debug)]
 pub struct FoundArray<M> {
     /// How its members start.
     pub start: ArrayStart,
     /// The place of the newest label, for each member by number; `None` where the member is missing.
     pub places: Vec<Option<usize>>,
-    /// Bytes per second that are computed to fill a member; `None`: no limit.
+    /// The most bytes per second to fill a member with; `None`: no limit.
     pub rate: Option<u64>,
-    /// What may be done.
+    /// How the array may be used.
     pub access: Access,
-    /// The member of a mirror that is read only where the other one cannot be.
+    /// The member of a mirror to avoid: read only if the other member cannot be read.
     pub avoid: Option<usize>,
     /// Makes buffers.
     pub memory: M,
 }
 
-/// Several members as one.
+/// Several members as one device.
 #[derive(Debug)]
 pub struct Array<M: Memory> {
     memory: M,
     phase: Phase<M::Buffer>,
-    /// Commands that wait for the phase in which they can be taken.
+    /// Commands that wait for the array to open or to write its first labels.
     waiting: VecDeque<(Token, Command<M::Buffer>)>,
     now: Time,
     /// Commands to members, for the owner to take.
@@ -189,15 +191,15 @@ pub struct Array<M: Memory> {
     access: Access,
     avoid: Option<usize>,
     members: Vec<Member>,
-    /// The newest label; of members only its number and whom it is about count.
+    /// The newest label. Its `member` field is unused: each member gets a copy with its own number.
     label: RaidLabel,
-    /// Whether the newest label says something else than is so.
+    /// Whether the newest label is out of date.
     stale: bool,
     answers: Answers,
     relabel: Option<Relabel>,
-    /// Whether all members that count have the newest label.
+    /// Whether all live members hold the newest label durably.
     all_have: bool,
-    /// Whether anything may be written to units, and whether all that was is settled again.
+    /// Whether the label that allows writes was begun. Whether closing found all rows in agreement with their parity.
     opened: bool,
     settled: bool,
     inner: Slab<(usize, What)>,
@@ -209,44 +211,43 @@ pub struct Array<M: Memory> {
     gathers: Slab<Gather<M::Buffer>>,
     /// Changes that wait for a job, or for the log.
     held: VecDeque<(Token, Command<M::Buffer>)>,
-    /// Rows that are not full, by their unit.
+    /// Partial rows that are being written, by their unit.
     fronts: BTreeMap<u32, Front>,
-    /// Of units in which a write failed, from where on nothing counts.
+    /// Units with a failed write, and the first byte from which their data is void.
     failed_from: BTreeMap<u32, u64>,
     /// The log of each member.
     journals: Vec<Journal>,
-    /// Rows that were not full when the array was used last, and are not written to their end.
+    /// Partial rows that the logs held at the opening, and that are not full yet.
     left: BTreeMap<(u32, u32), Image>,
-    /// Rows that leave the log before their data is verified.
+    /// Rows of the log that are settled before a heal verifies their data.
     unsettled: BTreeSet<(u32, u32)>,
     /// Flushes that wait for the next round.
     flushes: Vec<Token>,
-    /// Whether a round is wanted although nobody waits for a flush.
+    /// Whether a round is due without a waiting flush.
     wants_round: bool,
     round: Option<Round>,
-    /// Rows that are full, whose parity is written and not flushed.
+    /// Full rows whose parity is written but not flushed.
     full: Vec<(u32, u32)>,
     job: Option<Job<M::Buffer>>,
-    /// Rows that are written on, of which what is there has to be read first: unit, and where in it.
+    /// Rows to resume whose earlier bytes must be read: the unit, and the byte where writing resumes.
     loads: VecDeque<(u32, u64)>,
     heals: Slab<Heal>,
-    /// The parts of heals that have not begun.
+    /// Parts of heals that have not begun.
     mendings: VecDeque<Mending>,
     rebuild: Rebuild,
     closing: bool,
 }
 
 impl<M: Memory> Array<M> {
-    /// The array that was found. The array reads the logs of its members first, and writes nothing before the first
-    /// changing command.
+    /// Opens the array. The array first reads the logs of its members. Writes begin with the first changing command.
     ///
     /// # Panics
-    /// If `start` and `places` are not of each member.
+    /// If `start` or `places` has not one entry for each member.
     pub fn open(found: FoundArray<M>) -> Array<M> {
         let FoundArray { start, places, rate, access, avoid, memory } = found;
         let (shape, label) = (start.label.shape, start.label);
         let number = usize::from(shape.members);
-        assert!(start.members.len() == number && places.len() == number, "one for each member");
+        assert!(start.members.len() == number && places.len() == number, "one per member");
         let (mut members, filled) = members_of(&start.members);
         for (member, place) in members.iter_mut().zip(places) {
             let Some(place) = place else { continue };
@@ -309,25 +310,25 @@ impl<M: Memory> Array<M> {
         array
     }
 
-    /// How it is divided.
+    /// How the array is divided.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Whether one member may be wrong or missing: there is parity or a copy.
+    /// Whether the array has parity or a copy, so that one member may be wrong or missing.
     #[must_use]
     pub fn keeps_parity(&self) -> bool {
         self.shape.level.parity() > 0
     }
 
-    /// How it stands.
+    /// The state of the array.
     #[must_use]
     pub fn status(&self) -> &ArrayStatus {
         &self.status
     }
 
-    /// Takes a command, which is answered exactly once.
+    /// Takes a command and answers it exactly once.
     pub fn submit(&mut self, token: Token, command: Command<M::Buffer>) {
         match &self.phase {
             Phase::Looking(_) => self.waiting.push_back((token, command)),
@@ -343,7 +344,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// The next command to a member: its number, and the command.
+    /// The next command to a member, and the number of the member.
     pub fn poll_command(&mut self) -> Option<(usize, Token, Command<M::Buffer>)> {
         if self.outbox.is_empty() {
             self.act();
@@ -351,7 +352,7 @@ impl<M: Memory> Array<M> {
         self.outbox.pop_front()
     }
 
-    /// A command of [`Array::poll_command`] is over.
+    /// Takes the completion of a command from [`Array::poll_command`].
     ///
     /// # Panics
     /// If no such command is under way.
@@ -376,13 +377,13 @@ impl<M: Memory> Array<M> {
         self.answers.take()
     }
 
-    /// Says what time it is.
+    /// Advances the clock and begins due work.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.act();
     }
 
-    /// When to call [`Array::handle_timeout`] at the latest, though no member may answer before.
+    /// When to call [`Array::handle_timeout`] at the latest, if no member completes a command before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if !self.outbox.is_empty() || !self.answers.are_none() {
@@ -399,28 +400,28 @@ impl<M: Memory> Array<M> {
         (idle && self.may_fill()).then(|| self.rebuild.pace.not_before().max(self.now))
     }
 
-    /// The next thing that an operator has to know.
+    /// The next notice for an operator.
     pub fn poll_notice(&mut self) -> Option<ArrayNotice> {
         self.notices.pop_front()
     }
 
-    /// A member that is done without and owes nothing: its owner drops its storage.
+    /// A member that is out and has no command under way: its owner drops the storage.
     pub fn takes_out(&mut self) -> Option<usize> {
         self.leaving.pop_front()
     }
 
-    /// The member that is out, if a storage can take its place now.
+    /// The member that is out, if a new storage can take its place now.
     #[must_use]
     pub fn vacancy(&self) -> Option<usize> {
         self.missing().filter(|&member| !self.members[member].there && self.relabel.is_none())
     }
 
-    /// A member of [`Array::vacancy`] has a storage now: it has a label in its first place, and is filled.
+    /// Adds a storage for the member of [`Array::vacancy`]. The storage has a label in its first place, and is filled.
     ///
     /// # Panics
-    /// If there is no such vacancy.
+    /// If the member is not the vacancy.
     pub fn join(&mut self, member: usize) {
-        assert_eq!(self.vacancy(), Some(member), "the member is there");
+        assert_eq!(self.vacancy(), Some(member), "the member is not vacant");
         self.members[member] = Member::new(MemberState::Filling, true);
         self.rebuild.begin_again();
         self.stale = true;
@@ -433,13 +434,13 @@ impl<M: Memory> Array<M> {
         !matches!(self.phase, Phase::Looking(_))
     }
 
-    /// Whether anything may be written to units.
+    /// Whether units may be written.
     #[must_use]
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active | Phase::Closing(_))
     }
 
-    /// The error of a label on a needed member: the array writes nothing more.
+    /// The error of a label on a needed member. The array stops writing then.
     #[must_use]
     pub fn broken(&self) -> Option<Fault> {
         self.answers.broken()
@@ -451,7 +452,7 @@ impl<M: Memory> Array<M> {
         self.inner.is_empty()
     }
 
-    /// The logs of the members are read.
+    /// Starts to serve, with the rows read from the logs.
     fn begin_with(&mut self, rows: Rows) {
         (self.journals, self.left) = (rows.journals, rows.left);
         self.unsettled = self.rows_too_many();
@@ -463,7 +464,7 @@ impl<M: Memory> Array<M> {
     }
 
     /// The rows above half of the slots of a log. The other rows stay in the log until their data is verified, or their
-    /// unit is written on or emptied: with a wrong member, only old parity may have the data behind the logged bytes.
+    /// unit is resumed or emptied. With a wrong member, only old parity may protect the data behind the logged bytes.
     fn rows_too_many(&self) -> BTreeSet<(u32, u32)> {
         let mut many = BTreeSet::new();
         for member in 0..self.members.len() {
@@ -491,7 +492,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Begins what can be begun.
+    /// Begins all work that can begin.
     fn act(&mut self) {
         if matches!(self.phase, Phase::Labelling | Phase::Active | Phase::Closing(_)) {
             self.begin_label();
@@ -507,8 +508,7 @@ impl<M: Memory> Array<M> {
         self.publish();
     }
 
-    /// The first label names the members that count. With the second label, all have the first, and units may be
-    /// written.
+    /// The first label announces the live members. When all of them hold it, the second label allows writes to units.
     fn go_on_opening(&mut self) {
         let labelled = !self.stale && self.relabel.is_none();
         if !matches!(self.phase, Phase::Labelling) || !labelled && self.answers.broken().is_none() {
@@ -532,7 +532,7 @@ impl<M: Memory> Array<M> {
         self.members[member].labelled
     }
 
-    /// The members to which what is written goes.
+    /// The live members, which receive all writes.
     fn live(&self) -> impl Iterator<Item = usize> + use<'_, M> {
         (0..self.members.len()).filter(|&member| self.is_live(member))
     }
@@ -545,7 +545,7 @@ impl<M: Memory> Array<M> {
         self.members.iter().position(|member| member.standing == MemberState::Filling)
     }
 
-    /// Whether a member holds what it should of a unit.
+    /// Whether a member holds its data of a unit.
     fn holds(&self, member: usize, unit: u32) -> bool {
         holds(&self.members[member], &self.rebuild, unit)
     }
@@ -569,24 +569,24 @@ impl<M: Memory> Array<M> {
         status.filled = Bytes(self.rebuild.made());
     }
 
-    /// Room for bytes, with anything in it.
+    /// A new buffer with arbitrary content.
     fn room(&self, bytes: u64) -> M::Buffer {
         self.memory.room(bytes as usize)
     }
 
-    /// The unit of a byte of the array, and which byte of the unit it is.
+    /// The unit of a byte of the array, and the offset of the byte in the unit.
     fn place(&self, at: Bytes) -> (u32, u64) {
         let unit = self.layout.unit_of(at);
         (unit.0, at.0 - self.layout.start(unit).0)
     }
 
-    /// A byte of a unit on a member.
+    /// The place on a member of a byte of its strip.
     fn on_member(&self, unit: u32, strip: u64) -> Bytes {
         Bytes(self.shape.unit_start(unit) + strip)
     }
 }
 
-/// Whether a member holds what it should of a unit.
+/// Whether a member holds its data of a unit.
 fn holds(member: &Member, rebuild: &Rebuild, unit: u32) -> bool {
     match member.standing {
         MemberState::Current => true,
@@ -595,7 +595,7 @@ fn holds(member: &Member, rebuild: &Rebuild, unit: u32) -> bool {
     }
 }
 
-/// The members of an array that starts like this, and how many units the one holds that is being filled.
+/// The members of an array with this start, and the number of units on the member being filled.
 fn members_of(start: &[(Option<usize>, MemberStart)]) -> (Vec<Member>, u32) {
     let (mut members, mut units) = (Vec::new(), 0);
     for (_, start) in start {

@@ -1,63 +1,63 @@
-//! Deliberate bugs, which tests have to catch. They exist in tests and with the feature `bugs` only.
+//! Deliberate bugs, which tests must catch. They exist in tests and with the feature `bugs` only.
 
-/// What is done wrong.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayBug {
     /// A flush goes to one member of a mirror alone.
     FlushOfOne,
-    /// A flush is answered before what the log has of rows is flushed.
+    /// A flush is answered before the members with new log entries are flushed.
     ParityNotFlushed,
-    /// The parity of a row that is not full is written where that of the full row will be, over and over.
+    /// The parity of a partial row overwrites the place of the full row's parity.
     PartialInPlace,
-    /// A member that failed is done without before a label says so.
+    /// A command is answered before a label shows that a member failed.
     AnswerBeforeLabel,
-    /// What is written goes to one member of a mirror alone.
+    /// Data goes to one member of a mirror alone.
     CopyNotWritten,
-    /// A member that missed something is taken for current.
+    /// A stale member is taken for current.
     StaleIsCurrent,
-    /// A member of a mirror is used alone although the other one may have gone on without it.
+    /// A member of a mirror is used alone although the other member may be newer.
     AloneIsNewest,
-    /// The member that filled a mirror is done without before its label names the filled member.
+    /// The source of a mirror's filled member is dropped before its label names the filled member.
     FilledIsAlone,
-    /// A member is called current before what it was filled with is flushed.
+    /// A label calls a member current before its filled bytes are flushed.
     LabelBeforeFlush,
-    /// The rest of a row that is given up is not written, while its parity is that of the whole row.
+    /// The padding of a row is not written, but its parity covers the padding.
     ParityWithoutPadding,
-    /// A read without a member takes the parity of another row's member.
+    /// A read without a member computes with the parity rotation of another row.
     WrongRotation,
-    /// A row that is written on after an opening has its old parity overwritten, with nothing in the log.
+    /// A resumed row is overwritten before the log holds its earlier bytes.
     WrittenOnUnlogged,
     /// The log of an earlier life of a unit is believed.
     LogOutlivesReset,
-    /// A row of the log is believed whatever its checksums.
+    /// A logged row is believed despite wrong checksums.
     LogUnchecked,
-    /// The log of a member that lacks something is believed.
+    /// The log of a member that lacks data is believed.
     StaleLog,
-    /// A slot of the log is used again before what frees it is flushed.
+    /// A slot of the log is reused before the head without its row is flushed.
     SlotUsedAgain,
-    /// What is being copied may be written meanwhile.
+    /// Bytes are written while they are copied.
     CopyOverWrites,
-    /// A member that is being filled is read as if it had everything.
+    /// A member being filled is read as if it were complete.
     ReadWhatIsLacking,
     /// A flush does not wait for writes that were submitted before it.
     LogAheadOfData,
     /// A label is written as soon as the group is found.
     WritesBeforeChange,
-    /// Whichever version is asked for, members give what they have.
+    /// A read ignores its version: all members give their bytes.
     VersionNotHeeded,
-    /// A heal is answered, and nothing is written again.
+    /// A heal is answered without a rewrite.
     NothingHealed,
-    /// A row of which the data was verified keeps its parity.
+    /// The wrong parity of a verified row is not rewritten.
     ParityNotHealed,
-    /// A row that leaves the log is made to fit what members have of it, though the log has it.
+    /// A row that leaves the log gets parity of the members' bytes instead of the logged bytes.
     LogNotHeeded,
-    /// Parity is made of bytes that nobody verified, where a heal is of others in their row.
+    /// A heal of part of a row makes parity of unverified bytes.
     UnverifiedBelieved,
-    /// The log of an earlier life of a row stays, although its data was verified.
+    /// The log of an earlier life of a row stays although the data was verified.
     OldLogKept,
-    /// A wrong piece on a member makes the log of its row count for nothing.
+    /// One wrong piece on a member voids the log entry of its row.
     WrongPieceEndsLog,
-    /// A member that lacks something is done without before a label says so.
+    /// A command is answered before a label shows that a member lacks data.
     DistrustBeforeLabel,
 }
 
@@ -66,20 +66,20 @@ thread_local! {
     static BUG: std::cell::Cell<Option<ArrayBug>> = const { std::cell::Cell::new(None) };
 }
 
-/// Has this thread do something wrong from now on.
+/// Sets the deliberate bug of this thread.
 #[cfg(any(test, feature = "bugs"))]
 pub fn set(bug: Option<ArrayBug>) {
     BUG.set(bug);
 }
 
-/// Whether this thread is to do something wrong.
+/// Whether this thread has the deliberate bug.
 #[cfg(any(test, feature = "bugs"))]
 #[must_use]
 pub fn has(bug: ArrayBug) -> bool {
     BUG.get() == Some(bug)
 }
 
-/// Never.
+/// Always false.
 #[cfg(not(any(test, feature = "bugs")))]
 #[must_use]
 pub const fn has(_: ArrayBug) -> bool {

@@ -1,9 +1,9 @@
-//! What is asked of an array and of its members, and how that ends.
+//! Commands to an array and to its members, and their results.
 
 use thermocline_format::{Location, LogicalBlock};
 use thermocline_types::{Bytes, Class, DeviceError, DeviceId, UnitId, Version};
 
-/// Identifies a command between submission and completion. Chosen by whoever submits.
+/// Identifies a command between submission and completion. The submitter chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
@@ -16,7 +16,7 @@ pub struct Layout {
     pub blocks_per_unit: u32,
     /// Number of units.
     pub units: u32,
-    /// Distance of the starts of neighbouring units; above the size of a unit for zones with a gap behind.
+    /// Distance of the starts of neighbouring units. Larger than a unit for zones with a gap behind.
     pub unit_distance: Bytes,
 }
 
@@ -59,64 +59,64 @@ impl Layout {
     }
 }
 
-/// What is to be done. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
+/// A command. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
 #[derive(Clone, Debug)]
 pub enum Command<B> {
-    /// Write the parts one behind the other, as one write.
+    /// Write the parts in order, as one write.
     Write {
         /// Where the first part begins.
         at: Bytes,
-        /// What.
+        /// The bytes.
         parts: Vec<B>,
         /// Data of a class is expected to live about as long: for devices that take placement handles.
         class: Class,
     },
     /// Fill the buffer.
     Read {
-        /// Where the first byte is.
+        /// The first byte to read.
         at: Bytes,
-        /// Where to.
+        /// The destination.
         into: B,
-        /// Which version, of a device with redundancy.
+        /// The version to read, on a device with redundancy.
         version: Version,
     },
-    /// Mend a device with redundancy: its user has verified the bytes of a range in a version. If the version leaves a
-    /// member out, the member is written the bytes of its pieces. As read, the parity of all rows of the range is made
-    /// to agree. No member gets this command.
+    /// Heal a device with redundancy: its user has verified the bytes of a range in a version. If the version leaves a
+    /// member out, the member gets the bytes of its pieces. If the version is as read, the parity of all rows of the
+    /// range is made to agree. No member gets this command.
     Heal {
-        /// Where the first byte is.
+        /// The first byte to heal.
         at: Bytes,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
         /// The version with the right bytes.
         version: Version,
     },
-    /// Stop to believe the member that the version leaves out: the member lacks flushed data, and is filled anew. No
+    /// Stop believing the member that the version leaves out. The member lacks flushed data, and is filled anew. No
     /// member gets this command.
     Distrust {
         /// Any byte of the device.
         at: Bytes,
-        /// The version with the data.
+        /// The version with the right data.
         version: Version,
     },
-    /// Make durable all that was completed before on a device, of those that the units are on.
+    /// Make all completed changes of units on a device durable.
     Flush(DeviceId),
-    /// Make a unit empty, or at least give back its space. It may read as zeroes or as before.
+    /// Empty a unit, or at least give back its space. The unit may read as zeros or keep its bytes.
     Reset(UnitId),
-    /// Make a unit read as zeros. Of a zone, make it empty.
+    /// Make a unit read as zeros; empty a zone.
     Zero(UnitId),
-    /// Let go of a unit that will not be written until it is reset.
+    /// Release the resources of a unit that will not be written until its reset.
     Finish(UnitId),
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which.
+    /// The command.
     pub token: Token,
-    /// How.
+    /// The result.
     pub result: Result<(), Fault>,
-    /// Of a read, the version with the answer, where a member reported an error.
+    /// Of a read, the version of the answer, if a member reported an error.
     pub degraded: Option<Version>,
 }
 
@@ -135,19 +135,19 @@ impl<B> Command<B> {
         Command::Read { at, into, version: Version::AS_READ }
     }
 
-    /// Whether members may hold something else afterwards.
+    /// Whether the command may change data of members.
     #[must_use]
     pub const fn changes(&self) -> bool {
         !matches!(self, Command::Read { .. } | Command::Flush(_))
     }
 }
 
-/// How a command failed.
+/// Why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// How the device fails the command.
+    /// The error to report for the command.
     pub error: DeviceError,
-    /// The error number of the system, where the system was asked.
+    /// The system's error number, if the system reported one.
     pub errno: Option<i32>,
 }
 

@@ -1,12 +1,12 @@
 //! Redundancy: several members as one device, as a state machine that does no I/O.
 //!
-//! Whoever drives an [`Array`] hands it the commands of its user and the completions of its members, carries out the
-//! commands that it has for members, and hands out its answers. Bytes are behind [`Memory`].
+//! The owner of an [`Array`] hands it the commands of its user and the completions of its members. The owner carries
+//! out the array's commands on members, and delivers the array's answers. [`Memory`] provides the bytes.
 //!
 //! Invariants:
-//! * Nothing here does I/O, reads a clock, starts a thread or asks the system for randomness.
+//! * No code here does I/O, reads a clock, starts a thread or asks the system for randomness.
 //! * Every command is answered exactly once, in any order.
-//! * A flush covers the writes and resets whose answer was handed out before the flush was submitted.
+//! * A flush covers the writes and resets that were answered before the flush was submitted.
 
 mod array;
 pub mod bugs;

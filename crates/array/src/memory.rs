@@ -2,15 +2,15 @@
 
 use std::fmt::Debug;
 
-/// Makes buffers and reaches their bytes. Clones and parts of a buffer are handles of the same bytes.
+/// Makes buffers and accesses their bytes. Clones and parts of a buffer are handles of the same bytes.
 pub trait Memory: Debug {
     /// A handle of bytes.
     type Buffer: Clone + Debug;
 
-    /// A new buffer of `bytes` bytes with anything in it.
+    /// A new buffer of `bytes` bytes with arbitrary content.
     fn room(&self, bytes: usize) -> Self::Buffer;
 
-    /// Bytes of a buffer.
+    /// Number of bytes of a buffer.
     fn len(buffer: &Self::Buffer) -> usize;
 
     /// A handle of `bytes` bytes of a buffer from byte `from` on.
@@ -22,7 +22,7 @@ pub trait Memory: Debug {
     /// Lends `with` the bytes of a buffer, to be changed.
     fn write<R>(buffer: &Self::Buffer, with: impl FnOnce(&mut [u8]) -> R) -> R;
 
-    /// Whether two members may fill the bytes before byte `at` and those from there on at the same time, as by default.
+    /// Whether two members may fill the bytes before and behind byte `at` at the same time. By default they may.
     fn is_apart(buffer: &Self::Buffer, at: usize) -> bool {
         let _ = (buffer, at);
         true

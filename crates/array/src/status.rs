@@ -1,15 +1,15 @@
-//! How an array stands, and what its operator has to know.
+//! The state of an array, and notices for its operator.
 
 use thermocline_types::Bytes;
 
 use crate::Fault;
 
-/// How a member stands.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
     /// The member holds all its data.
     Current,
-    /// The member gets new data, and is being filled with the rest.
+    /// The member gets new data, and is being filled with older data.
     Filling,
     /// The member is missing, failed, or was not named.
     Out,
@@ -27,22 +27,22 @@ impl MemberState {
     }
 }
 
-/// How an array stands.
+/// The state of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayStatus {
     /// Its members, by their number.
     pub members: Vec<MemberState>,
-    /// Bytes that the member which is being filled lacks.
+    /// Bytes that the member being filled lacks.
     pub lacking: Bytes,
     /// Bytes that were computed to fill a member since the array was opened.
     pub filled: Bytes,
-    /// Of each member, by its number, what was written again because it was wrong or could not be read, since then.
+    /// For each member by number: wrong or unreadable places rewritten since the opening.
     pub healed: Vec<Healed>,
-    /// Rows of which parity did not agree with the data that was right, and was written again, since then.
+    /// Rows whose parity disagreed with verified data and was rewritten since the opening.
     pub rows_healed: u64,
 }
 
-/// What was written again on a member.
+/// Rewritten places of a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Healed {
     /// Places.
@@ -51,68 +51,68 @@ pub struct Healed {
     pub bytes: u64,
 }
 
-/// News for an operator.
+/// A notice for an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayNotice {
     /// A member is being filled.
     Fills {
-        /// Which.
+        /// The member.
         member: usize,
     },
     /// All members are current.
     AllCurrent,
-    /// A member failed and is done without.
+    /// A member failed, and the array goes on without it.
     Failed {
-        /// Which.
+        /// The member.
         member: usize,
-        /// How.
+        /// The error.
         fault: Fault,
     },
-    /// A member failed that cannot be done without.
+    /// A needed member failed.
     CannotDoWithout {
-        /// Which.
+        /// The member.
         member: usize,
-        /// How.
+        /// The error.
         fault: Fault,
-        /// A member that is needed as well, and is not current.
+        /// Another member that is needed and not current.
         other: Option<usize>,
     },
     /// A row cannot be compared with its parity.
     NotCompared {
-        /// Why not.
+        /// The error.
         fault: Fault,
     },
-    /// A member held wrong or unreadable bytes, and got the right bytes again from the others. Of many places some are
-    /// told.
+    /// A member held wrong or unreadable bytes, and the other members restored them. Only some of many places are
+    /// reported.
     Healed {
         /// Which member.
         member: usize,
         /// The unit.
         unit: u32,
-        /// The first byte in that part.
+        /// The first byte in the member's part of the unit.
         from: u64,
         /// Number of bytes.
         bytes: u64,
-        /// Places of the member that were written again by now.
+        /// Places of the member that were rewritten so far.
         places: u64,
     },
     /// A member lacks data that was flushed, and is filled anew.
     Distrusted {
-        /// Which.
+        /// The member.
         member: usize,
     },
     /// Bytes cannot be computed to fill a member.
     NotFilled {
-        /// Which member.
+        /// The member.
         member: usize,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// Why not.
+        /// The error.
         fault: Fault,
     },
-    /// Members that are needed take no label.
+    /// Needed members take no label.
     NoLabel {
-        /// Why not.
+        /// The error.
         fault: Fault,
     },
 }

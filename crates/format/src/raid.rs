@@ -1,7 +1,6 @@
-//! What a member of a group says of all of them, where a unit of the group is on them, and the log of rows that
-//! are not full yet.
+//! The labels of a group's members, the places of its units on them, and the log of partial rows.
 //!
-//! The engine knows nothing of it. `docs/GROUPS.md` says what stands where.
+//! The engine does not know groups. `docs/GROUPS.md` describes the layout.
 
 mod label;
 mod log;

@@ -1,4 +1,4 @@
-//! Answers of an array to whoever uses it.
+//! Answers of an array to its user.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use thermocline_types::Version;
 
 use crate::{Completion, Fault, Token};
 
-/// Completions that can be handed out, and those that wait for a label: while a member that missed something could be
-/// believed after a crash, nothing that it missed is called done.
+/// Completions ready to hand out, and completions that wait for a label. While a stale member could be believed after a
+/// crash, no write that the member missed is acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     ready: VecDeque<Completion>,
     awaiting: Vec<Completion>,
     /// Whether answers wait for a label.
     held: bool,
-    /// No label can be written, so nothing can be promised any more.
+    /// Why no label can be written. Every later command fails with this error.
     broken: Option<Fault>,
 }
 
 impl Answers {
-    /// What was asked for is done, or failed: that is told as soon as it can be.
+    /// Answers a command. While answers are held for a label, a success waits and a failure does not.
     pub(super) fn give(&mut self, token: Token, result: Result<(), Fault>) {
         match (self.broken, result) {
             (Some(fault), _) => self.give_now(token, Err(fault)),
@@ -28,12 +28,12 @@ impl Answers {
         }
     }
 
-    /// What was asked for changed nothing, or failed: that waits for no label.
+    /// Answers a failed command, or one without changes. No label delays the answer.
     pub(super) fn give_now(&mut self, token: Token, result: Result<(), Fault>) {
         self.ready.push_back(Completion::new(token, result));
     }
 
-    /// A read ended; with a version, a member reported an error and the others gave the answer.
+    /// Answers a read. After an error of a member, `degraded` is the version that the other members gave.
     pub(super) fn give_read(
         &mut self,
         token: Token,
@@ -43,18 +43,18 @@ impl Answers {
         self.ready.push_back(Completion { token, result, degraded });
     }
 
-    /// A member is done without: answers wait for a label that says so.
+    /// Holds answers back until a durable label shows that a member is no longer current.
     pub(super) fn hold(&mut self) {
         self.held = true;
     }
 
-    /// The label that they wait for is durable.
+    /// Hands out the held answers: the awaited label is durable.
     pub(super) fn release(&mut self) {
         self.held = false;
         self.ready.extend(self.awaiting.drain(..));
     }
 
-    /// No label can be written.
+    /// Fails all held answers: no label can be written.
     pub(super) fn give_up(&mut self, fault: Fault) {
         self.broken = Some(fault);
         for Completion { token, .. } in std::mem::take(&mut self.awaiting) {
@@ -62,12 +62,12 @@ impl Answers {
         }
     }
 
-    /// Why nothing can be promised any more.
+    /// The error because of which no command can succeed any more.
     pub(super) fn broken(&self) -> Option<Fault> {
         self.broken
     }
 
-    /// Whether none can be handed out.
+    /// Whether no answer is ready.
     pub(super) fn are_none(&self) -> bool {
         self.ready.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What is read of members before they are one device: labels, and the rows that their logs have.
+//! Labels and logs, read from members before they are one device.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Array, Image, Journal, LAST_EVENT, Phase, What};
 use crate::bugs::{self, ArrayBug};
 use crate::{Command, Fault, Layout, Memory};
 
-/// Reads bytes of a member, by its number, from a byte on; `None` if that cannot be.
+/// Reads bytes of a member: its number, the first byte, the number of bytes. `None` if the read fails.
 pub type ReadMember<'a> = dyn FnMut(usize, u64, usize) -> Option<Vec<u8>> + 'a;
 
 /// How a member of a group of this shape is divided.
@@ -22,22 +22,22 @@ pub fn layout_on(shape: &RaidShape) -> Layout {
     Layout::contiguous(block, per_unit, shape.member_units())
 }
 
-/// The newer of the labels in the bytes of both places, and in which of them it is; of `pool`, where that is known.
+/// The newer label of both places, and its place. With `pool`, a label of another pool does not count.
 pub fn newest_label(places: [&[u8]; 2], pool: Option<PoolId>) -> Option<(RaidLabel, usize)> {
     let labels = places.map(|bytes| RaidLabel::decode(bytes, pool).ok());
     let found = labels.into_iter().enumerate().filter_map(|(place, label)| Some((label?, place)));
     found.max_by_key(|(label, _)| label.event)
 }
 
-/// What the logs of members have.
+/// Partial rows in the logs of all members.
 #[derive(Debug)]
 pub struct Rows {
     pub(super) journals: Vec<Journal>,
-    /// Rows that were not full, by unit and row.
+    /// Partial rows, by unit and row.
     pub(super) left: BTreeMap<(u32, u32), Image>,
 }
 
-/// What the logs of members of a group with this label have, as far as it is true.
+/// Reads the logs of a group with this label, and keeps the entries that are true.
 pub fn find_rows(
     label: &RaidLabel,
     read: &mut ReadMember<'_>,
@@ -60,7 +60,7 @@ pub fn find_rows(
         let counts = label.open && label.is_current(member);
         let rows = heads[newest].as_ref().filter(|_| counts).map_or(&[][..], |head| &head.rows);
         let mut found = Vec::new();
-        // The log of a member that lacks something is of an earlier life.
+        // A member that lacks the unit has an outdated log.
         let held = |entry: &&RowEntry| holds(member, entry.unit) || bugs::has(ArrayBug::StaleLog);
         for entry in rows.iter().filter(held) {
             let older = heads[1 - newest].iter().flat_map(|head| &head.rows);
@@ -84,8 +84,8 @@ fn round(head: &Option<RaidLog>) -> u64 {
     head.as_ref().map_or(0, |head| head.round)
 }
 
-/// The row that a log has, if that is what the members have as well, one of them apart, which may be wrong: if not, a
-/// crash came before its flush.
+/// The row of a log entry, if the data of the members agrees with the checksums. One member may be wrong: the log then
+/// gives its piece. Otherwise the entry is void: the crash came before the flush of the log.
 fn image(
     shape: &RaidShape,
     member: usize,
@@ -118,10 +118,10 @@ fn image(
     Some(image)
 }
 
-/// The first `bytes` of a piece of a row of which `running` is the running parity, as far as the row is filled: what it
-/// has there, without what it has a piece before.
+/// Computes the first `bytes` bytes of a piece from the running parity of its row. A byte of data is the exclusive or
+/// of two bytes of running parity, a piece apart.
 fn from_running(running: &[u8], piece_bytes: usize, piece: usize, bytes: usize) -> Vec<u8> {
-    // Where the row has nothing of the piece, it may have nothing of the one before.
+    // Without bytes of this piece, `running` may end before `start`.
     if bytes == 0 {
         return Vec::new();
     }
@@ -168,15 +168,15 @@ impl Rows {
     }
 }
 
-/// Bytes of a member: which, from which byte on, and how many.
+/// Bytes of a member: its number, the first byte, the number of bytes.
 type Place = (usize, u64, usize);
 
-/// What is read of the logs before an array begins. The logs say where else to look, so the search begins anew with all
-/// that was read, until it misses nothing.
+/// Bytes of the logs, read before an array begins. The logs name further places to read. So the search starts again
+/// with all bytes so far, until no place is missing.
 #[derive(Debug)]
 pub(super) struct Looking<B> {
     found: BTreeMap<Place, Option<Vec<u8>>>,
-    /// What is on its way.
+    /// Reads under way.
     under_way: Vec<(Place, B)>,
     waits: usize,
 }
@@ -188,7 +188,7 @@ impl<B> Default for Looking<B> {
 }
 
 impl<M: Memory> Array<M> {
-    /// Reads what the search misses, or begins with what it finds.
+    /// Reads the places that the search misses, or starts the array if the search is complete.
     pub(super) fn look(&mut self) {
         let Phase::Looking(looking) = &mut self.phase else { return };
         let mut missed = Vec::new();

@@ -1,4 +1,4 @@
-//! The end: rows that are not full get their parity, and labels say that nothing is under way.
+//! Closing: partial rows get their parity, and labels record a clean end.
 
 use super::{Array, MemberState, Phase};
 use crate::Memory;
@@ -8,7 +8,7 @@ use crate::Memory;
 pub(super) enum Stage {
     /// Changes of the user.
     Changes,
-    /// Rows that are not full, and jobs.
+    /// Partial rows, and jobs.
     Rows,
     /// The last flush.
     Round,
@@ -17,8 +17,8 @@ pub(super) enum Stage {
 }
 
 impl<M: Memory> Array<M> {
-    /// Ends everything, and writes labels that say that all rows fit their parity, if they do. An array
-    /// without changes is closed without writing. The user sends no further command.
+    /// Ends all work. If all rows agree with their parity, the last labels record a clean end. An array without changes
+    /// is closed without writing. The user sends no further command.
     pub fn close(&mut self) {
         if matches!(self.phase, Phase::Looking(_) | Phase::Passive) {
             self.phase = Phase::Closed;
@@ -67,7 +67,7 @@ impl<M: Memory> Array<M> {
                 Some(Phase::Closing(Stage::Round))
             }
             Stage::Round if self.round.is_none() && !self.wants_round => {
-                // The rows of the log are full and flushed now. What could not be settled is left as it was.
+                // The rows of the log are full and flushed now. A row that could not be settled stays in the log.
                 let settled = self.left.is_empty() && self.full.is_empty();
                 if self.filling().is_some() {
                     self.rebuild.save();
@@ -82,7 +82,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Whether enough members are there to write anything.
+    /// Whether few enough members are out to write labels.
     fn is_usable(&self) -> bool {
         let out = self.members.iter().filter(|member| member.standing == MemberState::Out);
         out.count() <= self.shape.level.parity()

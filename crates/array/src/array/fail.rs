@@ -1,4 +1,4 @@
-//! Members that fail: one is done without, as long as there is parity.
+//! Members that fail: with parity, the array drops one member and goes on.
 
 use crate::bugs::{self, ArrayBug};
 use thermocline_types::{DeviceError, Version};
@@ -7,7 +7,7 @@ use super::{Array, Journal};
 use crate::{ArrayNotice, Fault, MemberState, Memory, Token};
 
 impl<M: Memory> Array<M> {
-    /// Whether all that a member has can be had without it.
+    /// Whether all other members are current, so that the member can be dropped.
     pub(super) fn can_do_without(&self, member: usize) -> bool {
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != member);
         let whole = others.into_iter().all(|(_, other)| other.standing == MemberState::Current);
@@ -15,7 +15,7 @@ impl<M: Memory> Array<M> {
         there && whole && self.shape.level.parity() > 0
     }
 
-    /// Does without a member from now on, for which [`Array::can_do_without`] is true.
+    /// Drops a member, for which [`Array::can_do_without`] is true.
     pub(super) fn fail(&mut self, member: usize, fault: Fault) {
         let one = &mut self.members[member];
         (one.standing, one.labelled) = (MemberState::Out, false);
@@ -31,7 +31,7 @@ impl<M: Memory> Array<M> {
         self.drop_if_idle(member);
     }
 
-    /// Believes a member no more, which lacks data that was flushed: it is filled anew.
+    /// Stops believing a member that lacks flushed data. The member is filled anew.
     pub(super) fn distrust(&mut self, token: Token, version: Version) {
         let member = version.member_left_out();
         let Some(member) =
@@ -56,7 +56,7 @@ impl<M: Memory> Array<M> {
         self.release();
     }
 
-    /// The log of a member has nothing of rows that are not full.
+    /// Marks the partial rows in the log of a member as unlogged.
     fn forget_log_of(&mut self, member: usize) {
         for (&unit, front) in &mut self.fronts {
             if self.shape.parity_of(unit, front.row) == Some(member) {
@@ -65,7 +65,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Does without a member that says that it is gone, if that can be.
+    /// Drops a member that reports `Gone`, if the array can go on.
     pub(super) fn note_gone(&mut self, member: usize, fault: Fault) {
         if fault.error != DeviceError::Gone {
             return;
@@ -77,7 +77,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Says once of a member that it failed and cannot be done without.
+    /// Reports once that a needed member failed.
     pub(super) fn lament(&mut self, member: usize, fault: Fault) {
         let one = &mut self.members[member];
         if one.standing == MemberState::Out || std::mem::replace(&mut one.lamented, true) {
@@ -90,7 +90,7 @@ impl<M: Memory> Array<M> {
         self.say(ArrayNotice::CannotDoWithout { member, fault, other });
     }
 
-    /// A member that is done without is let go of when it owes nothing any more.
+    /// Releases the storage of a dropped member when no command is under way.
     pub(super) fn drop_if_idle(&mut self, member: usize) {
         let one = &mut self.members[member];
         if one.standing == MemberState::Out && one.under_way == 0 && one.there {
@@ -99,7 +99,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Members that are needed take no labels: nothing that needs one can be promised.
+    /// Gives up: a needed member takes no label, so no later change can be acknowledged.
     pub(super) fn give_up(&mut self, fault: Fault) {
         self.answers.give_up(fault);
         self.relabel = None;

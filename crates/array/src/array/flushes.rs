@@ -1,8 +1,8 @@
-//! Flushes, one round of them at a time: rows that are not full go to the log, then all members are flushed.
+//! Flushes, in one round at a time: first the log takes the partial rows, then all members are flushed.
 //!
-//! The log may have more of a row than a flush covers, so a round waits for all writes that were submitted before it:
-//! what the log says of a row is true then. While it is on its way the head before it is, of which nothing is written
-//! over.
+//! The log may hold more of a row than a flush covers. So a round waits for all writes submitted before it; after them
+//! the log is true. Until the new head is durable, the previous head stays valid: a round overwrites no slot named
+//! there.
 
 use thermocline_types::{Bytes, Class, DeviceId};
 
@@ -12,7 +12,7 @@ use crate::{Command, Fault, Memory, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Writes that were submitted before, and the log.
+    /// The round waits for earlier writes, and for the log.
     Logging,
     Flushing,
 }
@@ -23,14 +23,14 @@ pub(super) struct Round {
     tokens: Vec<Token>,
     stage: Stage,
     waits: usize,
-    /// Whether a write that it waited for failed, so that the log has too much.
+    /// Whether an awaited write failed. The log then holds too much of its row, and is written again.
     redo: bool,
     faults: Vec<(usize, Fault)>,
-    /// How it ends, if badly.
+    /// The result of the round: its first error.
     result: Result<(), Fault>,
-    /// Rows that fit their parity when it is over, and need the log no more.
+    /// Full rows that leave the log if the round succeeds.
     freed: Vec<(u32, u32)>,
-    /// Units in which writing may go on when it is over.
+    /// Units whose guard ends with the round.
     guarded: Vec<u32>,
 }
 
@@ -41,13 +41,13 @@ impl Round {
         Round { tokens, stage, waits, redo, faults, result, freed, guarded }
     }
 
-    /// Rows that `which` is true of are not as they were.
+    /// Keeps rows in the log if `which` is true of them: their data changed.
     pub(super) fn forget(&mut self, which: impl Fn(u32, u32) -> bool) {
         self.freed.retain(|&(unit, row)| !which(unit, row));
     }
 }
 
-/// A row that the log is to have more of.
+/// A partial row with bytes that the log lacks.
 struct ToLog {
     unit: u32,
     row: u32,
@@ -56,7 +56,7 @@ struct ToLog {
 }
 
 impl<M: Memory> Array<M> {
-    /// Begins a round, if one is wanted, or goes on with the one under way.
+    /// Begins a round if one is due, or continues the round under way.
     pub(super) fn begin_round(&mut self) {
         if self.round.is_some() {
             return self.go_on_with_round();
@@ -85,7 +85,7 @@ impl<M: Memory> Array<M> {
         self.go_on_with_round();
     }
 
-    /// Before anything was changed, a flush goes to the members, and nothing else.
+    /// Flushes the members only: no command has changed data yet.
     fn begin_passive_round(&mut self) {
         let tokens = std::mem::take(&mut self.flushes);
         self.round = Some(Round { stage: Stage::Flushing, ..Round::of(tokens) });
@@ -104,7 +104,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Has the log get what it has not of rows that are not full.
+    /// Writes the missing bytes of partial rows to the log.
     fn log_rows(&mut self) {
         if !self.shape.level.has_log() {
             return;
@@ -144,15 +144,15 @@ impl<M: Memory> Array<M> {
             let bytes = self.memory.holding(bytes);
             self.hand_round(member, self.shape.slot(slot) + logged, bytes);
         }
-        let front = self.fronts.get_mut(&unit).expect("it is there");
+        let front = self.fronts.get_mut(&unit).expect("the row is partial");
         front.logged = filled;
         if guard {
-            self.round.as_mut().expect("it is under way").guarded.push(unit);
+            self.round.as_mut().expect("a round is under way").guarded.push(unit);
         }
     }
 
-    /// The log is full. A row that nothing stood in before comes to its end; another one, in which parity still counts,
-    /// waits for the end of one that the log has.
+    /// The log is full. Without a guard, the row is padded to its end. A guarded row still depends on the parity on
+    /// media: another logged row is padded to free its slot.
     fn do_without_slot(&mut self, to_log: &ToLog) {
         let ToLog { unit, member, guard, .. } = *to_log;
         let shape = self.shape;
@@ -162,20 +162,20 @@ impl<M: Memory> Array<M> {
         let oldest = self.fronts.iter().filter(same).min_by_key(|(_, front)| front.touched);
         let other = oldest.map(|(&other, _)| other);
         let ends = if guard { other } else { Some(unit) };
-        // With the end of that row, or with those that leave the log, the next round has room.
+        // When the padded row is full, or a leaving slot is free, the next round has room.
         self.wants_round |= guard;
         let Some(ends) = ends.filter(|&unit| !self.is_locked(unit, &(0..shape.rows()))) else {
-            self.round.as_mut().expect("it is under way").redo |= !guard;
+            self.round.as_mut().expect("a round is under way").redo |= !guard;
             return;
         };
         if let Some(key) = self.pad(None, ends) {
             self.changes[key].in_round = true;
-            self.round.as_mut().expect("it is under way").waits += 1;
+            self.round.as_mut().expect("a round is under way").waits += 1;
         }
     }
 
     fn log_in_place(&mut self, unit: u32, row: u32, member: usize) {
-        let front = self.fronts.get_mut(&unit).expect("it is there");
+        let front = self.fronts.get_mut(&unit).expect("the row is partial");
         let mut parity = vec![0; self.shape.piece_len(front.image.filled(), 0) as usize];
         front.image.parity(&mut parity);
         (front.logged, front.guard) = (front.image.filled(), false);
@@ -186,19 +186,19 @@ impl<M: Memory> Array<M> {
 
     fn hand_round(&mut self, member: usize, at: u64, bytes: M::Buffer) {
         let command = Command::Write { at: Bytes(at), parts: vec![bytes], class: Class(0) };
-        self.round.as_mut().expect("it is under way").waits += 1;
+        self.round.as_mut().expect("a round is under way").waits += 1;
         self.hand(member, What::Round, command);
     }
 
-    /// A write that the round waits for is over.
+    /// An awaited write of the round has ended.
     pub(super) fn round_has(&mut self, failed: bool) {
-        let round = self.round.as_mut().expect("it waits");
+        let round = self.round.as_mut().expect("a round is under way");
         round.waits -= 1;
         round.redo |= failed;
     }
 
     pub(super) fn round_done(&mut self, member: usize, result: Result<(), Fault>) {
-        let round = self.round.as_mut().expect("it is under way");
+        let round = self.round.as_mut().expect("a round is under way");
         round.waits -= 1;
         if let Err(fault) = result {
             round.faults.push((member, fault));
@@ -208,7 +208,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Goes on with the round, if it waits for nothing.
+    /// Continues the round, if no command of the round is under way.
     fn go_on_with_round(&mut self) {
         let Some(round) = self.round.as_mut().filter(|round| round.waits == 0) else { return };
         let faults = std::mem::take(&mut round.faults);
@@ -244,13 +244,13 @@ impl<M: Memory> Array<M> {
                 continue;
             }
             if std::mem::take(&mut self.members[member].unflushed) {
-                self.round.as_mut().expect("it is under way").waits += 1;
+                self.round.as_mut().expect("a round is under way").waits += 1;
                 self.hand(member, What::Round, Command::Flush(DeviceId(0)));
             }
         }
     }
 
-    /// Rows that fit their parity, durably, leave the log.
+    /// Removes full rows with durable parity from the log.
     fn free_rows(&mut self) {
         let Some(round) = &mut self.round else { return };
         for (unit, row) in std::mem::take(&mut round.freed) {
@@ -263,12 +263,12 @@ impl<M: Memory> Array<M> {
     }
 
     fn end_round(&mut self) {
-        let result = self.round.as_ref().expect("it is under way").result;
+        let result = self.round.as_ref().expect("a round is under way").result;
         if result.is_ok() {
             self.free_rows();
             self.journals.iter_mut().for_each(super::Journal::flushed);
         }
-        let Round { tokens, guarded, freed, .. } = self.round.take().expect("it is under way");
+        let Round { tokens, guarded, freed, .. } = self.round.take().expect("a round is under way");
         self.full.extend(freed);
         match result {
             Ok(()) => self.unguard(guarded),
@@ -280,7 +280,7 @@ impl<M: Memory> Array<M> {
         self.release();
     }
 
-    /// The log has what is before the places where these units are written on.
+    /// Ends the guard of these units: the log now holds the bytes before the next write.
     fn unguard(&mut self, units: Vec<u32>) {
         for unit in units {
             if let Some(front) = self.fronts.get_mut(&unit) {
@@ -290,7 +290,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Units are not written on whose rows the log cannot take.
+    /// Fails the waiting writes of guarded units: the log cannot take their rows.
     fn give_guarded_up(&mut self, fault: Fault) {
         let guarded = self.fronts.iter().filter(|(_, front)| front.guard);
         for unit in guarded.map(|(&unit, _)| unit).collect::<Vec<_>>() {

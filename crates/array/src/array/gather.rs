@@ -1,4 +1,4 @@
-//! What a member has, or should have, out of what all others have: the exclusive or of it.
+//! Computes the bytes of a member as the exclusive or of the bytes of all other members.
 
 use std::ops::Range;
 
@@ -9,23 +9,23 @@ use super::{Array, Image, What};
 use crate::bugs::{self, ArrayBug};
 use crate::{Command, Fault, Memory};
 
-/// Whom it is for.
+/// The purpose of a gather.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
-    /// A piece of what is read.
+    /// A piece of a read.
     Segment(usize),
     Job,
 }
 
-/// Bytes of a member's strip of a unit that are computed.
+/// A computation of bytes of a member's strip in a unit.
 #[derive(Debug)]
 pub(super) struct Gather<B> {
     pub(super) unit: u32,
     pub(super) rows: Range<u32>,
     strip: Range<u64>,
-    /// What the others have there.
+    /// Buffers for the bytes of the other members, by member.
     parts: Vec<(usize, B)>,
-    /// What is known of it without them: rows that are not full. From which byte of the range on.
+    /// Bytes known from partial rows, each with its offset in `strip`. No member is read for these bytes.
     known: Vec<(u64, Vec<u8>)>,
     waits: usize,
     fault: Option<Fault>,
@@ -33,7 +33,7 @@ pub(super) struct Gather<B> {
 }
 
 impl<M: Memory> Array<M> {
-    /// Begins to compute what a member has of a unit. `false`: there is not enough to compute it from.
+    /// Begins to compute bytes of a member. Returns `false` if the other members lack data for the computation.
     pub(super) fn begin_gather(
         &mut self,
         unit: u32,
@@ -66,18 +66,18 @@ impl<M: Memory> Array<M> {
         true
     }
 
-    /// Whether rows that are not full say what a member has of a strip, so that no member is read for it.
+    /// Whether partial rows give all bytes of a strip, so that no member is read.
     pub(super) fn is_known(&self, unit: u32, member: usize, strip: &Range<u64>) -> bool {
         is_all(&self.known_of(unit, member, strip), strip)
     }
 
-    /// The rows in which bytes of a strip are.
+    /// The rows that contain bytes of a strip.
     pub(super) fn rows_on(&self, strip: &Range<u64>) -> Range<u32> {
         let piece = u64::from(self.shape.piece);
         (strip.start / piece) as u32..strip.end.div_ceil(piece) as u32
     }
 
-    /// The row as it is known, if it is not full.
+    /// The image of a partial row.
     fn image_of(&self, unit: u32, row: u32) -> Option<&Image> {
         let front = self.fronts.get(&unit).filter(|front| front.row == row);
         let changes = self.changes.iter().map(|(_, change)| change);
@@ -90,7 +90,7 @@ impl<M: Memory> Array<M> {
         image.or_else(|| self.left.get(&(unit, row)))
     }
 
-    /// What is known of data on a member: of rows that are not full.
+    /// Bytes of a member's strip that partial rows give.
     fn known_of(&self, unit: u32, member: usize, strip: &Range<u64>) -> Vec<(u64, Vec<u8>)> {
         let (shape, piece_bytes) = (self.shape, u64::from(self.shape.piece));
         let mut known = Vec::new();
@@ -140,7 +140,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// The exclusive or of what counts of what the others have, and what is known.
+    /// The exclusive or of the other members' bytes, as far as their rows reach. Known bytes take precedence.
     fn combined(&self, gather: &Gather<M::Buffer>) -> Vec<u8> {
         let (shape, piece) = (self.shape, u64::from(self.shape.piece));
         let Gather { unit, strip, .. } = gather;
@@ -168,7 +168,7 @@ impl<M: Memory> Array<M> {
         all
     }
 
-    /// Whether something is computed from these rows.
+    /// Whether a gather of these rows is under way.
     pub(super) fn is_gathered(&self, unit: u32, rows: &Range<u32>) -> bool {
         let meets = |gather: &Gather<M::Buffer>| {
             gather.unit == unit && gather.rows.start < rows.end && rows.start < gather.rows.end
@@ -177,7 +177,7 @@ impl<M: Memory> Array<M> {
     }
 }
 
-/// Whether `known` has each byte of a strip.
+/// Whether `known` covers each byte of a strip.
 fn is_all(known: &[(u64, Vec<u8>)], strip: &Range<u64>) -> bool {
     known.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>() == strip.end - strip.start
 }

@@ -1,4 +1,4 @@
-//! Heals: the user of the array has verified bytes by checks of its own, and has wrong members written again.
+//! Heals: the user of the array has verified bytes, and the array rewrites wrong members.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::{ArrayNotice, Fault, Memory, Token};
 /// A heal under way, by its place in the slab.
 pub(super) type HealKey = usize;
 
-/// The first healed places of a member are told one by one, later places at each power of two. Chosen, not measured.
+/// The first healed places of a member are reported singly, later places at each power of two. Chosen, not measured.
 const TOLD: u64 = 8;
 
 /// A heal under way.
@@ -22,7 +22,7 @@ pub(super) struct Heal {
     token: Token,
     waits: usize,
     fault: Option<Fault>,
-    /// Whether a member holds something wrong; else the copies or the parity may not agree.
+    /// Whether a member holds wrong bytes. Otherwise only the copies or the parity may disagree.
     wrong: bool,
 }
 
@@ -55,7 +55,7 @@ impl<M: Memory> Array<M> {
         self.mended(heal, Ok(()));
     }
 
-    /// Has parity made to agree with the data of rows.
+    /// Queues the rows of a range, to make their parity agree with the data.
     fn heal_rows(&mut self, heal: HealKey, unit: u32, bytes: &Range<u64>) {
         let row_bytes = self.shape.row_bytes();
         for row in self.rows(bytes.start, bytes.end - bytes.start) {
@@ -69,7 +69,8 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Has the member of a mirror that is not read written what is read. A member that lacks the unit is filled later.
+    /// Queues the unread member of a mirror, to get the bytes of the read member. A member that lacks the unit is
+    /// filled later.
     fn heal_copy(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>) {
         let Some(span) = self.shape.spans(bytes.start, bytes.end - bytes.start).next() else {
             return;
@@ -81,7 +82,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Has a member written its pieces of a range of bytes.
+    /// Queues a member's pieces of a range of bytes, to be rewritten.
     fn heal_strips(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>, member: usize) {
         let shape = self.shape;
         let mut strips = Vec::<Range<u64>>::new();
@@ -100,7 +101,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Has a member written bytes of its strip of a unit, in parts of which each is held in memory.
+    /// Queues bytes of a member's strip, to be rewritten in parts that fit in memory.
     fn mend_strip(&mut self, heal: HealKey, unit: u32, member: usize, strip: Range<u64>) {
         let mut start = strip.start;
         while start < strip.end {

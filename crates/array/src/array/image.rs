@@ -1,9 +1,9 @@
-//! The data of a row that is not full, kept as running parity.
+//! The data of a partial row, kept as running parity.
 //!
-//! Byte x of an image is the exclusive or of byte x of the row and of those a piece, two pieces and so on before it. So
-//! the parity of a row of which x bytes are there stands in the last piece of its image before x; a byte of data is the
-//! exclusive or of two bytes of the image; and what is appended to the row appends to the image and changes nothing in
-//! it. A log can take an image as it grows, and never writes over what it has.
+//! Byte x of an image is the exclusive or of row bytes: byte x, and every byte whole pieces before x. With x bytes in
+//! the row, its parity is the last piece of the image before x. A byte of data is the exclusive or of two bytes of the
+//! image. Data appended to the row appends to the image and changes no earlier byte. So a log can take an image as it
+//! grows, without overwriting.
 
 use std::ops::Range;
 
@@ -14,18 +14,18 @@ use thermocline_format::{RaidShape, crc32c_append};
 pub(super) struct Image {
     piece: usize,
     bytes: Vec<u8>,
-    /// CRC-32C of what of each piece is there.
+    /// CRC-32C of the known bytes of each piece.
     crcs: Vec<u32>,
 }
 
 impl Image {
-    /// Of a row of which there is nothing.
+    /// An image of an empty row.
     pub(super) fn new(shape: &RaidShape) -> Image {
         let crcs = vec![0; shape.data()];
         Image { piece: shape.piece as usize, bytes: Vec::new(), crcs }
     }
 
-    /// Bytes of the row that are there.
+    /// Bytes in the row.
     pub(super) fn filled(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -50,7 +50,7 @@ impl Image {
         }
     }
 
-    /// Takes back what was appended last, so that the row has `filled` bytes.
+    /// Removes the last bytes, so that the row has `filled` bytes.
     pub(super) fn truncate(&mut self, filled: u64) {
         self.bytes.truncate(filled as usize);
         for index in 0..self.crcs.len() {
@@ -64,7 +64,7 @@ impl Image {
         }
     }
 
-    /// What a log is to have of these bytes of the row.
+    /// The running parity of these bytes of the row, for the log.
     pub(super) fn running(&self, range: Range<u64>) -> &[u8] {
         &self.bytes[range.start as usize..range.end as usize]
     }
@@ -78,7 +78,7 @@ impl Image {
         exclusive_or(&mut out[first..], &self.bytes[before..]);
     }
 
-    /// The parity of all that is there: as long as the longest piece.
+    /// The parity of all bytes in the row, as long as the longest piece.
     pub(super) fn parity(&self, out: &mut [u8]) {
         let (filled, piece) = (self.bytes.len(), self.piece);
         let last = filled.saturating_sub(1) / piece;
@@ -90,7 +90,7 @@ impl Image {
     }
 }
 
-/// Changes each byte of `to` to the exclusive or of it and that of `from`.
+/// Changes each byte of `to` to its exclusive or with the byte of `from`.
 pub(super) fn exclusive_or(to: &mut [u8], from: &[u8]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to ^= from);
 }

@@ -1,7 +1,7 @@
-//! What is read and written besides what hosts ask for, one at a time: rows that are written on after an opening, rows
-//! that are made to fit their parity, places that could not be read, and the member that is being filled.
+//! Internal reads and writes, one job at a time. Jobs resume partial rows after an opening, settle parity, rewrite
+//! unreadable places and fill a member.
 //!
-//! While a job has rows, changes of them wait.
+//! Changes of the rows of a job wait for its end.
 
 use std::ops::Range;
 
@@ -15,25 +15,25 @@ use super::{Array, Front, Image, What};
 use crate::bugs::{self, ArrayBug};
 use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
 
-/// Jobs that are begun and done at once, before others get their turn. Chosen, not measured.
+/// Jobs that may begin and end at once before other work gets a turn. Chosen, not measured.
 const JOBS: usize = 64;
 
-/// What is to be done.
+/// The task of a job.
 #[derive(Clone, Debug)]
 enum Work {
-    /// Read what is in the row before byte `from` of its unit, so that writing can go on there.
+    /// Read the bytes of the row before byte `from` of its unit, to resume writing at that byte.
     Load { from: u64 },
-    /// Read the row, and write its parity if that is another one than the member has. What the log has of the row is
-    /// right, unless its data was verified as it is read, which a heal says. Parity stays where it covers bytes before
-    /// the verified ones that the log has not: these were flushed with that parity, and a member may hold them wrong.
+    /// Read the row, compute its parity, and write the parity if the member has another one. The logged bytes take
+    /// precedence over the bytes read, unless a heal verified the latter. Parity stays where it covers unlogged bytes
+    /// before the verified ones. These bytes were flushed with that parity, and a member may hold them wrong.
     Settle { member: usize, verified: Range<u64>, heal: Option<HealKey> },
-    /// Compute bytes of a member's strip and write them there: for a heal, or to fill it.
+    /// Compute bytes of a member's strip and write them to the member, to heal or to fill it.
     Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Until nobody changes its rows.
+    /// Until no change of its rows is under way.
     Wait,
     Read,
     Write,
@@ -46,19 +46,19 @@ pub(super) struct Job<B> {
     rows: Range<u32>,
     work: Work,
     step: Step,
-    /// What was read: data, and parity.
+    /// The data and the parity, as read.
     data: Option<B>,
     parity: Option<B>,
     waits: usize,
     fault: Option<Fault>,
-    /// Whether the row stays in the log although its parity fits.
+    /// Whether the row stays in the log although its parity agrees.
     keeps_log: bool,
-    /// Pieces of reads that wait for its end.
+    /// Pieces of reads that wait for the end of the job.
     postponed: Vec<(usize, Fault)>,
 }
 
 impl<M: Memory> Array<M> {
-    /// Whether changes of these rows have to wait.
+    /// Whether changes of these rows wait for the job.
     pub(super) fn is_locked(&self, unit: u32, rows: &Range<u32>) -> bool {
         let locks = |job: &Job<M::Buffer>| {
             let copies =
@@ -80,8 +80,7 @@ impl<M: Memory> Array<M> {
         self.job.as_ref().is_some_and(|job| matches!(job.work, Work::Load { .. }))
     }
 
-    /// The next row of the log to be made to fit its parity, and who has that. Those of which nothing can be done are
-    /// passed by.
+    /// The next row of the log to settle, and the member with its parity. Rows that cannot be settled are skipped.
     fn next_to_settle(&mut self) -> Option<(u32, u32, usize)> {
         while let Some(&(unit, row)) = self.unsettled.first() {
             match self.can_settle(unit, row) {
@@ -92,7 +91,7 @@ impl<M: Memory> Array<M> {
         None
     }
 
-    /// The member with the parity of a row, if the row can be compared with it.
+    /// The member with the parity of a row, if the row can be compared with its parity.
     fn can_settle(&self, unit: u32, row: u32) -> Option<usize> {
         let whole = (0..self.members.len()).all(|member| self.holds(member, unit));
         let known = whole || self.left.contains_key(&(unit, row));
@@ -102,11 +101,11 @@ impl<M: Memory> Array<M> {
     }
 
     pub(super) fn postpone(&mut self, segment: usize, fault: Fault) {
-        let job = self.job.as_mut().expect("a row is made to fit");
+        let job = self.job.as_mut().expect("a job is under way");
         job.postponed.push((segment, fault));
     }
 
-    /// Begins the next job, or goes on with one that waited.
+    /// Begins the next job, or a job that waited for changes.
     pub(super) fn begin_job(&mut self) {
         for _ in 0..JOBS {
             if self.job.is_none() {
@@ -119,7 +118,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Whether there is a job that could be begun.
+    /// Whether a job is queued.
     pub(super) fn has_job(&self) -> bool {
         !self.loads.is_empty() || !self.mendings.is_empty() || !self.unsettled.is_empty()
     }
@@ -131,7 +130,7 @@ impl<M: Memory> Array<M> {
         if (self.is_changed(unit, &rows) && !copies) || self.is_gathered(unit, &rows) {
             return;
         }
-        self.job.as_mut().expect("it is there").step = Step::Read;
+        self.job.as_mut().expect("a job is under way").step = Step::Read;
         match work {
             Work::Load { from } => self.load(unit, rows.start, from),
             Work::Settle { member, .. } if self.can_settle(unit, rows.start) == Some(member) => {
@@ -177,7 +176,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Whether a member is to be filled now.
+    /// Whether a member may be filled now.
     pub(super) fn may_fill(&self) -> bool {
         let filling = self.filling().is_some_and(|member| self.is_live(member));
         let stopped = self.rebuild.is_stopped();
@@ -203,7 +202,7 @@ impl<M: Memory> Array<M> {
         Some((unit, member, strip))
     }
 
-    /// A member holds all that it should.
+    /// Marks a filled member as current.
     pub(super) fn is_filled(&mut self, member: usize) {
         self.members[member].standing = MemberState::Current;
         self.say(ArrayNotice::AllCurrent);
@@ -212,24 +211,24 @@ impl<M: Memory> Array<M> {
     fn load(&mut self, unit: u32, row: u32, from: u64) {
         let start = u64::from(row) * self.shape.row_bytes();
         let into = self.room(from - start);
-        self.job.as_mut().expect("there is one").data = Some(into.clone());
+        self.job.as_mut().expect("a job is under way").data = Some(into.clone());
         self.begin_reading(Then::Job, unit, start, into, How::AsRead);
     }
 
     fn read_row(&mut self, unit: u32, row: u32, member: usize) {
         let (start, bytes) = (u64::from(row) * self.shape.row_bytes(), self.shape.row_len(row));
         let (data, parity) = (self.room(bytes), self.room(self.shape.piece_len(bytes, 0)));
-        let job = self.job.as_mut().expect("there is one");
+        let job = self.job.as_mut().expect("a job is under way");
         (job.data, job.parity, job.waits) = (Some(data.clone()), Some(parity.clone()), 2);
         let at = Bytes(self.shape.piece_start(unit, row));
         let version = Version::AS_READ;
         self.hand(member, What::Job, Command::Read { at, into: parity, version });
-        // What cannot be read cannot be compared, and parity is what is in doubt.
+        // The parity is in doubt, so an unreadable piece cannot be computed and compared.
         self.begin_reading(Then::Job, unit, start, data, How::Direct);
     }
 
     pub(super) fn job_has_read(&mut self, result: Result<(), Fault>) {
-        let job = self.job.as_mut().expect("it has read");
+        let job = self.job.as_mut().expect("a job is under way");
         job.fault = job.fault.or(result.err());
         match job.work {
             Work::Load { .. } => self.loaded(),
@@ -239,7 +238,7 @@ impl<M: Memory> Array<M> {
     }
 
     pub(super) fn job_done(&mut self, member: usize, result: Result<(), Fault>) {
-        let job = self.job.as_mut().expect("it has a command under way");
+        let job = self.job.as_mut().expect("a job is under way");
         if job.step == Step::Read {
             job.fault = job.fault.or(result.err());
             if let Err(fault) = result {
@@ -256,18 +255,19 @@ impl<M: Memory> Array<M> {
         self.written_by_job(result);
     }
 
-    /// What is in a row before the place where it is written on.
+    /// Resumes a row: the bytes before the next write have been read.
     fn loaded(&mut self) {
-        let job = self.job.as_ref().expect("it is under way");
+        let job = self.job.as_ref().expect("a job is under way");
         let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
-        let data = job.data.clone().expect("it was read");
+        let data = job.data.clone().expect("the job has read data");
         self.lay_log_over(unit, row, &data);
         match fault {
             Some(fault) => self.cannot_go_on(unit, fault),
             None => {
                 let mut image = Image::new(&self.shape);
                 M::read(&data, |data| image.append(data));
-                let parity = self.shape.parity_of(unit, row).expect("only those rows are read");
+                let parity =
+                    self.shape.parity_of(unit, row).expect("only rows with parity are loaded");
                 let guard = self.is_live(parity) && !bugs::has(ArrayBug::WrittenOnUnlogged);
                 let (logged, touched) = (0, self.time);
                 self.fronts.insert(unit, Front { row, image, logged, guard, touched });
@@ -277,7 +277,7 @@ impl<M: Memory> Array<M> {
         self.end_job();
     }
 
-    /// Nothing can be written behind what cannot be read.
+    /// Fails the waiting writes of a unit whose row cannot be resumed.
     pub(super) fn cannot_go_on(&mut self, unit: u32, fault: Fault) {
         let waits = std::mem::take(&mut self.held);
         for (token, command) in waits {
@@ -291,13 +291,13 @@ impl<M: Memory> Array<M> {
     }
 
     fn row_has_been_read(&mut self) {
-        let job = self.job.as_mut().expect("it is under way");
+        let job = self.job.as_mut().expect("a job is under way");
         job.waits -= 1;
         if job.waits > 0 {
             return;
         }
         let Work::Settle { member, ref verified, heal } = job.work else {
-            unreachable!("only that reads parity")
+            unreachable!("only a settle job reads parity")
         };
         let verified = verified.clone();
         let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
@@ -309,11 +309,11 @@ impl<M: Memory> Array<M> {
         if heal.is_some() && self.differs_behind(unit, row, &verified, &data) {
             return self.let_be(Ok(()));
         }
-        // A member holds wrong what the log has: a later heal of the row needs the log again.
+        // A member's bytes differ from the log: a later heal of the row needs the log again.
         let heeded = !is_older && !bugs::has(ArrayBug::LogNotHeeded);
         let logged = self.left.get(&(unit, row)).map_or(0, Image::filled);
         let keeps_log = heeded && self.lay_log_over(unit, row, &data) && heal.is_some();
-        self.job.as_mut().expect("it is under way").keeps_log = keeps_log;
+        self.job.as_mut().expect("a job is under way").keeps_log = keeps_log;
         if heal.is_some() && !keeps_log {
             self.left.remove(&(unit, row));
         }
@@ -333,14 +333,14 @@ impl<M: Memory> Array<M> {
         if heal.is_some() && bugs::has(ArrayBug::ParityNotHealed) {
             return self.written_by_job(Ok(()));
         }
-        self.job.as_mut().expect("it is under way").step = Step::Write;
+        self.job.as_mut().expect("a job is under way").step = Step::Write;
         let at = Bytes(self.shape.piece_start(unit, row));
         M::write(&parity, |parity| parity.copy_from_slice(&right));
         let (parts, class) = (vec![parity], Class(0));
         self.hand(member, What::Job, Command::Write { at, parts, class });
     }
 
-    /// What the log has of a row counts, whatever was read of it. Returns whether that was something else.
+    /// Overwrites the bytes read of a row with the logged bytes. Returns whether the two differed.
     fn lay_log_over(&self, unit: u32, row: u32, data: &M::Buffer) -> bool {
         let Some(image) = self.left.get(&(unit, row)) else { return false };
         M::write(data, |data| {
@@ -352,8 +352,8 @@ impl<M: Memory> Array<M> {
         })
     }
 
-    /// The log of a row counts no more where it differs from the `verified` bytes: the log is of an earlier life of the
-    /// row. Returns whether it is. The log counts for bytes that nobody verified, as a member may hold them wrong.
+    /// Drops a row from the log if the log differs from the `verified` bytes: the log is of an earlier life. Returns
+    /// whether the row was dropped. For unverified bytes the log takes precedence, as a member may hold them wrong.
     fn drop_older_log(
         &mut self,
         unit: u32,
@@ -375,9 +375,9 @@ impl<M: Memory> Array<M> {
         true
     }
 
-    /// Whether the log has all `verified` bytes of a row, and behind them others than the members have. Parity of the
-    /// logged bytes would give a missing member's bytes wrong, and parity of the members' bytes would lose the logged
-    /// ones. So the row stays in the log.
+    /// Whether the log covers all `verified` bytes of a row, and differs from the members behind them. Parity of the
+    /// logged bytes would give wrong bytes for a missing member. Parity of the members' bytes would lose the logged
+    /// bytes. So the row stays in the log.
     fn differs_behind(&self, unit: u32, row: u32, verified: &Range<u64>, data: &M::Buffer) -> bool {
         let Some(image) = self.left.get(&(unit, row)) else { return false };
         let known = image.filled().min(M::len(data) as u64);
@@ -390,8 +390,10 @@ impl<M: Memory> Array<M> {
     }
 
     pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
-        let job = self.job.as_mut().expect("it was gathered for it");
-        let Work::Copy { member, strip, .. } = &job.work else { unreachable!("it is a copy") };
+        let job = self.job.as_mut().expect("a job is under way");
+        let Work::Copy { member, strip, .. } = &job.work else {
+            unreachable!("only a copy gathers")
+        };
         let (member, at) = (*member, strip.start);
         let bytes = match result {
             Ok(bytes) if self.members[member].labelled => bytes,
@@ -404,9 +406,9 @@ impl<M: Memory> Array<M> {
         self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
     }
 
-    /// A job ends without having done anything.
+    /// Ends a job without a write.
     fn let_be(&mut self, result: Result<(), Fault>) {
-        let job = self.job.as_ref().expect("it is under way");
+        let job = self.job.as_ref().expect("a job is under way");
         let (row, work) = ((job.unit, job.rows.start), job.work.clone());
         if matches!(work, Work::Settle { .. }) {
             self.unsettled.remove(&row);
@@ -417,9 +419,9 @@ impl<M: Memory> Array<M> {
         self.end_job();
     }
 
-    /// All that a job had to write is written, or cannot be.
+    /// The write of a job has ended, or the job failed before.
     fn written_by_job(&mut self, result: Result<(), Fault>) {
-        let job = self.job.as_ref().expect("it is under way");
+        let job = self.job.as_ref().expect("a job is under way");
         let (unit, row, keeps_log) = (job.unit, job.rows.start, job.keeps_log);
         match (job.work.clone(), result) {
             (Work::Settle { heal, .. }, result) => {
@@ -447,7 +449,7 @@ impl<M: Memory> Array<M> {
         self.end_job();
     }
 
-    /// A part of the member that is being filled is there, or not.
+    /// Counts a part of the member being filled as written, or handles its error.
     fn filled(&mut self, member: usize, strip: &Range<u64>, result: Result<(), Fault>) {
         if self.members[member].standing != MemberState::Filling {
             return;
@@ -474,7 +476,7 @@ impl<M: Memory> Array<M> {
     }
 }
 
-/// Bytes of a piece at which a row has one of `bytes`.
+/// The offsets in a piece of the row bytes `bytes`.
 fn columns(bytes: Range<u64>, piece: usize) -> impl Iterator<Item = usize> {
     let end = bytes.end.min(bytes.start.saturating_add(piece as u64));
     (bytes.start..end).map(move |byte| byte as usize % piece)

@@ -1,8 +1,8 @@
-//! The log of a member: which of its slots have running parity of which rows, and which of its heads is the newest.
+//! The log of a member: the rows whose running parity is in its slots, and the place of its newest head.
 //!
 //! Invariants:
-//! * Of a slot that the newest durable head names, what that head says is in it is not written over.
-//! * A head is written to the place that has not the newest durable one.
+//! * A slot named by the newest durable head keeps the bytes that the head describes.
+//! * A new head never overwrites the newest durable head.
 
 use thermocline_format::{RaidLabel, RaidLog, RowEntry};
 
@@ -25,23 +25,23 @@ pub(super) struct Journal {
     place: usize,
     /// The number of the newest head.
     round: u64,
-    /// Whether a head has to be written before the next flush is answered.
+    /// Whether a head must be written before the next flush is answered.
     dirty: bool,
-    /// The rows that heads on media name, or may.
+    /// The rows that a head on media may name.
     listed: Vec<(u32, u32)>,
-    /// The rows of the head that is on its way.
+    /// The rows of the head being written.
     coming: Option<Vec<(u32, u32)>>,
 }
 
 impl Journal {
-    /// One of so many slots, none of which is used.
+    /// An empty log with this number of slots.
     pub(super) fn new(slots: u32) -> Journal {
         let slots = vec![Slot::Free; slots as usize];
         let (listed, coming) = (Vec::new(), None);
         Journal { slots, place: 0, round: 0, dirty: false, listed, coming }
     }
 
-    /// One that was found, with the newest head in this place and of this number, of whose rows `rows` count.
+    /// A log as found: the place and number of its newest head, and the valid rows of the head.
     pub(super) fn found(slots: u32, place: usize, round: u64, rows: Vec<RowEntry>) -> Journal {
         let mut journal = Journal::new(slots);
         (journal.place, journal.round, journal.dirty) = (place, round, true);
@@ -53,7 +53,7 @@ impl Journal {
         journal
     }
 
-    /// What it has of a row.
+    /// The entry of a row.
     pub(super) fn entry(&self, unit: u32, row: u32) -> Option<&RowEntry> {
         self.used().find(|entry| (entry.unit, entry.row) == (unit, row))
     }
@@ -65,8 +65,8 @@ impl Journal {
         })
     }
 
-    /// Says that a slot has so much of a row: the one that it has, or with `anew` another one. Returns which; `None` if
-    /// none is free.
+    /// Records `filled` bytes of a row in its slot, or with `anew` in a new slot. Returns the slot, or `None` if no
+    /// slot is free.
     pub(super) fn put(
         &mut self,
         (unit, row): (u32, u32),
@@ -76,7 +76,7 @@ impl Journal {
     ) -> Option<u32> {
         let own = self.entry(unit, row).map(|entry| entry.slot as usize);
         let Some(slot) = own.filter(|_| !anew).or_else(|| self.free()) else {
-            // A head that names those no more makes them free.
+            // The next head frees the leaving slots.
             self.dirty |= self.slots.iter().any(|slot| matches!(slot, Slot::Leaving(_)));
             return None;
         };
@@ -93,7 +93,7 @@ impl Journal {
         self.slots.iter().position(|slot| matches!(slot, Slot::Free))
     }
 
-    /// Rows that `which` is true of are not in the log any more.
+    /// Removes the rows for which `which` is true.
     pub(super) fn release(&mut self, which: impl Fn(u32, u32) -> bool) {
         for slot in &mut self.slots {
             if matches!(slot, Slot::Used(entry) if which(entry.unit, entry.row)) {
@@ -103,17 +103,17 @@ impl Journal {
         }
     }
 
-    /// What it has of a unit is wrong from now on: no head is to name it when anything new is flushed there.
+    /// Removes the rows of a unit, whose logged bytes are void. The next flush writes a head without these rows.
     pub(super) fn forget(&mut self, unit: u32) {
         self.forget_rows(|of, _| of == unit);
     }
 
-    /// What it has of a row is wrong from now on.
+    /// Removes a row, whose logged bytes are void.
     pub(super) fn forget_row(&mut self, unit: u32, row: u32) {
         self.forget_rows(|of, is| (of, is) == (unit, row));
     }
 
-    /// What it has of any row is wrong from now on.
+    /// Removes all rows: their logged bytes are void.
     pub(super) fn forget_all(&mut self) {
         self.forget_rows(|_, _| true);
     }
@@ -124,7 +124,7 @@ impl Journal {
         self.dirty |= named.any(|(unit, row)| which(*unit, *row));
     }
 
-    /// The next head, if one has to be written, and its place.
+    /// The next head and its place, if a head must be written.
     pub(super) fn head(&mut self, label: &RaidLabel, member: usize) -> Option<(RaidLog, usize)> {
         if !std::mem::take(&mut self.dirty) {
             return None;
@@ -136,12 +136,12 @@ impl Journal {
         Some((RaidLog { pool, group, member, round, rows }, 1 - self.place))
     }
 
-    /// Whether a head is on its way.
+    /// Whether a head is being written.
     pub(super) fn is_coming(&self) -> bool {
         self.coming.is_some()
     }
 
-    /// All that was written of it is durable.
+    /// The head being written, and its slots, are durable.
     pub(super) fn flushed(&mut self) {
         let Some(rows) = self.coming.take() else { return };
         self.listed = rows;

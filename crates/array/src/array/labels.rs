@@ -1,4 +1,4 @@
-//! Labels of a group: written to all members that count, and flushed.
+//! Labels of a group: written to all members that are not out, and flushed.
 
 use thermocline_format::{RaidLabel, RaidShape};
 use thermocline_types::{Bytes, Class, DeviceId};
@@ -9,13 +9,13 @@ use crate::{Command, Fault, MemberState, Memory};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// What a member was filled with is flushed first: the label says that it has it.
+    /// Flush the member being filled first: the label will report its new units.
     Before,
     Write,
     Flush,
 }
 
-/// A label on its way to the members.
+/// A label being written to the members.
 #[derive(Debug)]
 pub(super) struct Relabel {
     members: Vec<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Relabel {
 }
 
 impl<M: Memory> Array<M> {
-    /// Begins to write what is so, if the newest label says something else and none is being written.
+    /// Begins to write a label, if the newest label is out of date and no label is being written.
     pub(super) fn begin_label(&mut self) {
         if !self.stale || self.relabel.is_some() || self.answers.broken().is_some() {
             return;
@@ -58,12 +58,12 @@ impl<M: Memory> Array<M> {
     }
 
     fn flush_label(&mut self, member: usize) {
-        self.relabel.as_mut().expect("it is being written").waits += 1;
+        self.relabel.as_mut().expect("a label is being written").waits += 1;
         self.hand(member, What::Label, Command::Flush(DeviceId(0)));
     }
 
     fn write_label(&mut self, member: usize) {
-        self.relabel.as_mut().expect("it is being written").waits += 1;
+        self.relabel.as_mut().expect("a label is being written").waits += 1;
         let label = RaidLabel { member: member as u8, ..self.label.clone() };
         let at = Bytes(RaidShape::label_place(1 - self.members[member].place));
         let parts = vec![self.memory.holding(&label.encode())];
@@ -102,7 +102,7 @@ impl<M: Memory> Array<M> {
         self.go_on_with_label();
     }
 
-    /// One that takes no labels is done without; what failed has made another label necessary.
+    /// Drops the members that failed to take a label, so that a new label is due. Gives up if such a member is needed.
     fn label_failed(&mut self, faults: &[(usize, Fault)]) {
         self.relabel = None;
         self.stale = true;
@@ -118,13 +118,13 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// The member that is being filled, if it has all units. In a mirror the filled member counts only when a durable
-    /// label of the other member names it: that label calls its own member the only complete one until then.
+    /// The member being filled, if it holds all units. In a mirror the filled member is current only when a durable
+    /// label of the other member names it. Until then the other member's label calls that member the only complete one.
     fn complete(&self) -> Option<usize> {
         self.filling().filter(|&one| self.is_live(one) && self.rebuild.is_over(&self.shape))
     }
 
-    /// All have the label.
+    /// All members hold the label durably.
     fn labelled(&mut self, members: &[usize]) {
         self.relabel = None;
         for &member in members {

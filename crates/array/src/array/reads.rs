@@ -1,4 +1,4 @@
-//! Reads: each piece from the member that has it, or from all others.
+//! Reads: the member with a piece gives its bytes, or the other members' bytes compute them.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use super::{Array, What};
 use crate::bugs::{self, ArrayBug};
 use crate::{Command, Fault, Memory, Token};
 
-/// What is read, by its place in the slab.
+/// A read, by its place in the slab.
 type ReadKey = usize;
 
-/// Whom it is for.
+/// Who gets the result of a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Then {
     Host(Token),
@@ -40,21 +40,21 @@ impl How {
     }
 }
 
-/// Bytes of a unit that are read.
+/// A read of bytes of a unit.
 #[derive(Debug)]
 pub(super) struct Reading<B> {
     then: Then,
     into: B,
     waits: usize,
     fault: Option<Fault>,
-    /// Where pieces are read to of which two would share a block of memory: with their first byte.
+    /// Separate buffers for pieces that would share a block of memory, by their first byte.
     apart: Vec<(u64, B)>,
     how: How,
-    /// The version of the answer, where a member reported an error.
+    /// The version of the answer, if a member reported an error.
     degraded: Option<Version>,
 }
 
-/// A piece of them.
+/// A piece of a read.
 #[derive(Debug)]
 pub(super) struct Segment<B> {
     reading: ReadKey,
@@ -63,7 +63,7 @@ pub(super) struct Segment<B> {
     member: usize,
     strip: Range<u64>,
     to: B,
-    /// Whether the member could not read it.
+    /// Whether the member failed to read the piece.
     bad: bool,
 }
 
@@ -108,8 +108,8 @@ impl<M: Memory> Array<M> {
         self.reading_has(reading, Ok(()));
     }
 
-    /// The member that a piece is read from. Either member of a mirror has the piece: one of them is read each time, so
-    /// that bytes which the members hold differently after a crash are read alike until they are healed.
+    /// The member that gives a piece. Both members of a mirror have the piece, and reads choose the same member each
+    /// time. So bytes that differ between the members after a crash read alike until they are healed.
     pub(super) fn gives(&self, unit: u32, span: &Span, how: How) -> usize {
         let own = self.shape.member_of(unit, span.row, span.piece);
         let copy = self.shape.parity_of(unit, span.row).filter(|_| self.shape.level.copies());
@@ -144,7 +144,7 @@ impl<M: Memory> Array<M> {
         matches!(self.readings[reading].how, How::Without(_))
     }
 
-    /// Computes a piece that its member cannot give; `fault` says why, if that cannot be.
+    /// Computes a piece from the other members. If the computation cannot begin, the piece fails with `fault`.
     pub(super) fn compute_segment(&mut self, key: usize, fault: Fault) {
         let Segment { reading, unit, row, member, ref strip, .. } = self.segments[key];
         let of_host = matches!(self.readings[reading].then, Then::Host(_));

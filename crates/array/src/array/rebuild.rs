@@ -1,4 +1,4 @@
-//! What the member lacks that is being filled, and when the next piece of it is computed.
+//! Progress of filling a member, and the next bytes to compute.
 
 use std::ops::Range;
 
@@ -7,38 +7,38 @@ use thermocline_types::Bytes;
 
 use super::pace::Pace;
 
-/// Bytes that are computed or copied at once. Chosen, not measured: what drives commonly take in one command; in tests,
-/// so that much happens in between.
+/// Bytes computed or copied at once. Chosen, not measured: a common size of one drive command. Tests use a small size,
+/// for many steps per unit.
 pub(super) const PIECE: u64 = if cfg!(test) { 3 * SMALLEST } else { 1 << 20 };
 
-/// Bytes that are computed before a label says so: what is computed again at most after a crash. Chosen, not measured.
+/// Bytes to fill between two labels, and the most to compute again after a crash. Chosen, not measured.
 const SAVE: u64 = 1 << 30;
 
-/// What is not cut any further when it cannot be computed: a block of the engine.
+/// The smallest part to retry after an error: a block of the engine.
 const SMALLEST: u64 = 4096;
 
 /// Progress of filling a member.
 #[derive(Debug)]
 pub(super) struct Rebuild {
-    /// Units that it holds, from the first on.
+    /// Units on the member, from the first on.
     filled: u32,
-    /// Bytes of the next one that were computed.
+    /// Bytes of the next unit that were requested.
     done: u64,
-    /// Parts of those that have to be tried again, the last one first.
+    /// Parts of the next unit to compute again, the last part first.
     again: Vec<Range<u64>>,
-    /// What the newest label says.
+    /// Units that the newest label reports.
     saved: u32,
-    /// Bytes that were computed since.
+    /// Bytes filled since the newest label.
     unsaved: u64,
     pub(super) pace: Pace,
-    /// Bytes that were computed since the group was opened.
+    /// Bytes filled since the group was opened.
     made: u64,
-    /// Whether a member is gone that bytes are computed from.
+    /// Whether filling stopped: a source member is gone.
     stopped: bool,
 }
 
 impl Rebuild {
-    /// Of a member that holds so many units.
+    /// Progress of a member with `filled` units.
     pub(super) fn new(filled: u32, rate: Option<u64>) -> Rebuild {
         let (done, again, unsaved, made) = (0, Vec::new(), 0, 0);
         let (pace, stopped) = (Pace::new(rate), false);
@@ -52,7 +52,7 @@ impl Rebuild {
         self.stopped = false;
     }
 
-    /// A member is gone that bytes are computed from: these bytes and all later ones stay lacking.
+    /// Stops filling: a source member is gone. The remaining bytes stay lacking.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
     }
@@ -61,12 +61,12 @@ impl Rebuild {
         self.stopped
     }
 
-    /// Whether it holds a unit.
+    /// Whether the member holds a unit.
     pub(super) fn has(&self, unit: u32) -> bool {
         unit < self.filled
     }
 
-    /// Units that it holds, as a label is to say.
+    /// Units on the member, for the next label.
     pub(super) fn saved(&self) -> u32 {
         self.saved
     }
@@ -75,13 +75,13 @@ impl Rebuild {
         self.made
     }
 
-    /// Bytes that it lacks.
+    /// Bytes that the member lacks.
     pub(super) fn lacking(&self, shape: &RaidShape) -> Bytes {
         let units = u64::from(shape.units.saturating_sub(self.filled));
         Bytes((units * shape.strip()).saturating_sub(self.done))
     }
 
-    /// The next bytes to be computed: the unit, and where in its strip.
+    /// The next bytes to compute: the unit, and the range of its strip.
     pub(super) fn next(&mut self, shape: &RaidShape) -> Option<(u32, Range<u64>)> {
         if let Some(range) = self.again.pop() {
             return Some((self.filled, range));
@@ -94,7 +94,7 @@ impl Rebuild {
         Some((self.filled, start..end))
     }
 
-    /// These bytes are there, or cannot be had.
+    /// Counts bytes that were written or cannot be computed.
     pub(super) fn computed(&mut self, bytes: u64, shape: &RaidShape) {
         (self.made, self.unsaved) = (self.made + bytes, self.unsaved + bytes);
         if self.again.is_empty() && self.done == shape.strip() {
@@ -102,7 +102,7 @@ impl Rebuild {
         }
     }
 
-    /// These bytes could not be computed. Returns whether smaller parts of them are tried.
+    /// Splits bytes that could not be computed. Returns whether smaller parts are tried.
     pub(super) fn cut(&mut self, range: &Range<u64>) -> bool {
         let blocks = (range.end - range.start).div_ceil(SMALLEST);
         if blocks < 2 {
@@ -113,12 +113,12 @@ impl Rebuild {
         true
     }
 
-    /// Whether it holds everything.
+    /// Whether the member holds all units.
     pub(super) fn is_over(&self, shape: &RaidShape) -> bool {
         self.filled >= shape.units
     }
 
-    /// Whether a label is to say what there is by now; if so, [`Rebuild::saved`] has it.
+    /// Whether a label is due to record the progress. If due, [`Rebuild::saved`] returns this progress from now on.
     pub(super) fn wants_label(&mut self, shape: &RaidShape) -> bool {
         let due = self.is_over(shape) || self.unsaved >= SAVE;
         if due {
@@ -127,7 +127,7 @@ impl Rebuild {
         due
     }
 
-    /// A label is to say what there is by now.
+    /// Takes the current progress for the next label.
     pub(super) fn save(&mut self) {
         (self.saved, self.unsaved) = (self.filled, 0);
     }

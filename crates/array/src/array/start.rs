@@ -1,68 +1,68 @@
-//! Which members of a group are to be believed, from the labels of those that are there: pure.
+//! Decides from the labels found which members of a group are current. Pure.
 //!
 //! Invariants:
-//! * A member that may miss something that was flushed is never believed.
-//! * In which order members are named makes no difference.
+//! * A member that may lack flushed data is never current.
+//! * The order of the devices makes no difference.
 
 use thermocline_format::RaidLabel;
 
 use super::{Access, LAST_EVENT};
 use crate::bugs::{self, ArrayBug};
 
-/// Why a group cannot be used as it is found. Members are by the order in which they were named.
+/// Why a group cannot be used as found. Members are numbered by the order of the devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// None has a label.
-    #[error("none has the label of a group")]
+    /// No device has a label.
+    #[error("no device has the label of a group")]
     NoLabel,
-    /// Two are copies of one member.
-    #[error("two are copies of one member")]
+    /// Two devices are copies of one member.
+    #[error("two devices are copies of one member")]
     SameMember(usize, usize),
-    /// They are of different groups.
-    #[error("they are members of different groups")]
+    /// Two devices are members of different groups.
+    #[error("the devices are members of different groups")]
     OtherGroup(usize, usize),
-    /// The group has more members than were named, or fewer.
-    #[error("the group has {has} members, and {named} are named")]
+    /// The group has more or fewer members than devices are named.
+    #[error("the group has {has} members, but {named} devices are named")]
     Number {
-        /// Who says so.
+        /// The device with the label.
         says: usize,
-        /// Its members.
+        /// Members of the group.
         has: usize,
-        /// Those that were named.
+        /// Devices named.
         named: usize,
     },
-    /// One has a label whose number no group gets to.
-    #[error("the number of its label is none that a group gets to")]
+    /// A label has an event that no group reaches.
+    #[error("the event of its label is higher than any group reaches")]
     NoNumber(usize),
-    /// One says that the group is divided otherwise than the pool on it.
-    #[error("its label divides the group otherwise than the pool is divided")]
+    /// A label divides the group differently from the pool on the group.
+    #[error("its label divides the group differently from the pool")]
     OtherDivision(usize),
-    /// More members lack something than the others can make up for.
-    #[error("more members are missing, or lack something, than the others make up for")]
+    /// More members lack data than the parity can restore.
+    #[error("more members are missing or lack data than the parity can restore")]
     TooFew {
-        /// Their numbers, those that are not there.
+        /// Numbers of the missing members.
         missing: Vec<usize>,
-        /// Those that were named and lack something, by the order in which they were named.
+        /// Members that lack data, by the order of the devices.
         stale: Vec<usize>,
     },
-    /// Two say different things, and neither is older; or each member of a mirror says that it alone has all.
-    #[error("two were each used without the other")]
+    /// Two labels of the same age differ, or each member of a mirror claims to hold all data alone.
+    #[error("two members were each used without the other")]
     Split(usize, usize),
-    /// The other member of a mirror is missing, and may have been written while this one was away.
-    #[error("the other one is missing, and may have been written while this one was away")]
+    /// The other member of a mirror is missing, and may hold newer data.
+    #[error("the other member is missing, and may hold newer data")]
     Alone(usize),
 }
 
 /// How a member starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberStart {
-    /// It is not there, or has no label.
+    /// The member is missing, or has no label.
     Missing,
-    /// It holds all that it should.
+    /// The member holds all its data.
     Current,
-    /// It holds so many units, from the first on.
+    /// The member holds its first units only.
     Lacks {
-        /// How many.
+        /// Number of units.
         filled: u32,
     },
 }
@@ -70,14 +70,14 @@ pub enum MemberStart {
 /// How a group starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayStart {
-    /// The label that is believed.
+    /// The label that takes precedence.
     pub label: RaidLabel,
-    /// Of each member, by its number, which of those named it is, and how it starts.
+    /// For each member by number: the index of its device, and how the member starts.
     pub members: Vec<(Option<usize>, MemberStart)>,
 }
 
-/// What to do with those that have these labels, in the order in which they were named. To be looked at, a member of a
-/// mirror is used alone although it may be older than the missing one.
+/// Decides how the group of these labels starts. Labels are in the order of the devices. With read-only access, a
+/// member of a mirror starts alone although the missing member may be newer.
 ///
 /// # Errors
 /// [`StartError`].
@@ -119,14 +119,14 @@ pub fn decide(labels: &[Option<&RaidLabel>], access: Access) -> Result<ArrayStar
     Ok(start)
 }
 
-/// Whether a label calls its own member the only one that has all.
+/// Whether a label calls its own member the only complete one.
 pub fn is_alone(label: &RaidLabel) -> bool {
     label.event > 0 && label.current == 1 << label.member
 }
 
-/// How a member starts whose own label is `own`, if `newest` is the newest of all.
+/// How a member with the label `own` starts, if `newest` is the newest label of all.
 fn start_of(own: &RaidLabel, newest: &RaidLabel) -> MemberStart {
-    // A member that is yet to be filled has a label of event 0.
+    // The label of a new member, not yet filled, has event 0.
     let kept_up = own.event >= newest.floor.max(1) || bugs::has(ArrayBug::StaleIsCurrent);
     if kept_up && (newest.is_current(own.member.into()) || bugs::has(ArrayBug::StaleIsCurrent)) {
         return MemberStart::Current;
@@ -136,7 +136,8 @@ fn start_of(own: &RaidLabel, newest: &RaidLabel) -> MemberStart {
 }
 
 impl ArrayStart {
-    /// Each member of a mirror may have been used without the other one, and only its own label says so.
+    /// Compares the labels of a mirror. Each member may have been used without the other, and only its own label shows
+    /// that.
     fn heed_each(
         &mut self,
         labels: &[Option<&RaidLabel>],
@@ -154,7 +155,7 @@ impl ArrayStart {
         if is_alone(label) && is_alone(second) {
             return Err(StartError::Split(index, behind));
         }
-        // A member was filled, and the other one has no label yet that says so. Until then it is not done without.
+        // A member was filled, but no label of the other member names it yet. Until then the other member is needed.
         for (says, other) in [(label, 1), (second, 0)] {
             let both = self.members.iter().all(|(_, start)| *start == MemberStart::Current);
             if both && !says.is_current(other) {
@@ -164,7 +165,7 @@ impl ArrayStart {
         Ok(())
     }
 
-    /// An error if more is lacking than the parity makes up for.
+    /// An error if more members lack data than the parity can restore.
     fn suffices(&self) -> Result<(), StartError> {
         let lacking = self.members.iter().enumerate();
         let lacking = lacking.filter(|(_, (_, start))| *start != MemberStart::Current);
@@ -203,7 +204,7 @@ mod tests {
         }
     }
 
-    /// In every order, by number of member.
+    /// Decides in every order of the devices. The result is by number of member.
     fn decided(labels: &[Option<RaidLabel>; 3]) -> Result<[MemberStart; 3], StartError> {
         let mut all = Vec::new();
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -235,7 +236,7 @@ mod tests {
             decided(&[of(0), of(1), of(2)])
         };
         assert_eq!(at([5, 5, 5], 4), Ok([Current; 3]));
-        // A label was on its way, and nothing was answered under it.
+        // The newest label was being written, and no command was answered under it.
         assert_eq!(at([5, 4, 5], 4), Ok([Current; 3]));
         assert_eq!(at([5, 4, 4], 4), Ok([Current; 3]));
     }
@@ -314,7 +315,7 @@ mod tests {
         RaidLabel { shape, ..label(member, event, event.saturating_sub(1), current) }
     }
 
-    /// In either order, by number of member.
+    /// Decides in either order of the devices. The result is by number of member.
     fn paired(
         one: Option<&RaidLabel>,
         other: Option<&RaidLabel>,

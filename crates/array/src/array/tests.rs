@@ -1,5 +1,5 @@
-//! Every crash of a small group: what was flushed is read, whichever member is missing, and nothing older than what was
-//! read before.
+//! Every crash of a small group. Flushed data stays readable with any one member missing, and no read returns an older
+//! version than an earlier read.
 
 mod drives;
 mod heals;
@@ -14,7 +14,7 @@ use drives::{Bench, Blocks, Death, DriveState};
 use world::Raid;
 use world::{Doing, LEVELS, Written, bench, fates, formatted, members, open, open_well, open_with};
 
-/// Rows are begun, filled and left, in units side by side.
+/// Rows begin, fill and stay partial, in neighbouring units.
 const PROGRAM: [Doing; 13] = [
     Doing::Append(&[(0, 1), (1, 3)]),
     Doing::Flush,
@@ -31,7 +31,7 @@ const PROGRAM: [Doing; 13] = [
     Doing::Flush,
 ];
 
-/// A row whose first life is in the log is begun anew, and filled.
+/// A row whose first life is logged begins a second life, and fills.
 const LIVES: [Doing; 9] = [
     Doing::Append(&[(0, 1), (1, 6)]),
     Doing::Flush,
@@ -44,7 +44,7 @@ const LIVES: [Doing; 9] = [
     Doing::Flush,
 ];
 
-/// Rows are filled while others begin that have their parity on the same member: row 0 of unit 0 and row 2 of unit 2.
+/// Rows fill while rows with parity on the same member begin: row 0 of unit 0 and row 2 of unit 2.
 const SLOTS: [Doing; 7] = [
     Doing::Append(&[(2, 12), (0, 1)]),
     Doing::Flush,
@@ -55,7 +55,7 @@ const SLOTS: [Doing; 7] = [
     Doing::Finish(0),
 ];
 
-/// Flushes come while something else is on its way.
+/// Flushes come while other commands are under way.
 const AMONG: [Doing; 6] = [
     Doing::Append(&[(0, 1)]),
     Doing::Flush,
@@ -65,7 +65,7 @@ const AMONG: [Doing; 6] = [
     Doing::AppendAndFlush(&[(0, 2)]),
 ];
 
-/// What is done after a crash.
+/// The program after a crash.
 const SHORT: [Doing; 4] = [
     Doing::Append(&[(0, 1), (1, 1), (2, 3)]),
     Doing::Flush,
@@ -73,32 +73,32 @@ const SHORT: [Doing; 4] = [
     Doing::Flush,
 ];
 
-/// Full rows, which every member has a part of.
+/// Full rows, with a piece on every member.
 const ROWS: [Doing; 2] = [Doing::Append(&[(0, 6), (1, 6), (2, 6)]), Doing::Flush];
 
-/// Commands that find enough members: each has two places for labels.
+/// Commands to read the labels of enough members: each has two places for labels.
 fn found(level: RaidLevel) -> u64 {
     let needed = if level.overlaps() { members(level) - 1 } else { members(level) };
     2 * needed as u64
 }
 
-/// What a world is looked at with.
+/// State of a search through crashes.
 struct Look {
     rng: Rng,
-    /// States after crashes that were looked at.
+    /// Crash states examined.
     states: u64,
     /// How deep crashes during recovery are followed.
     depth: u32,
 }
 
-/// Which members are there.
+/// All members present, and each one missing in turn.
 fn presences(level: RaidLevel) -> impl Iterator<Item = Vec<bool>> {
     let members = members(level);
     (0..=members).map(move |gone| (0..members).map(|member| member != gone).collect())
 }
 
-/// Opens the group with those that are there. A member of a mirror that is refused alone is used nevertheless if no
-/// member died before, as `device keep` has it.
+/// Opens the group with the members in `there`. A refused lone member of a mirror is opened anyway if no member died
+/// before, as `device keep` does.
 fn open_some(
     bench: &Bench,
     there: &[bool],
@@ -110,8 +110,8 @@ fn open_some(
     }
 }
 
-/// Looks at what may be left on the drives, with all members there and without each. If one died before, the group may
-/// go on without that one only.
+/// Recovers from the possible contents of the drives, with all members and without each. If a member died before, the
+/// group may refuse to start without another one.
 fn look_at_crashes(
     level: RaidLevel,
     drives: &[DriveState],
@@ -139,7 +139,7 @@ fn look_at_crashes(
     Ok(())
 }
 
-/// Opens what is left, reads it, goes on, fills what is lacking, and then does without one member.
+/// Opens the group, reads all data, writes more, fills missing data, and then loses a member.
 fn recovered(
     bench: &Bench,
     there: &[bool],
@@ -154,7 +154,7 @@ fn recovered(
         Err(error) => return Err(format!("refused: {error}")),
     };
     ledger.recover(&mut raid).map_err(|why| format!("at first: {why}"))?;
-    // As whoever opens a pool does before it believes what it reads.
+    // The engine flushes too, before it relies on recovered data.
     if !ledger.run(&mut raid, &[Doing::Flush])? || !ledger.run(&mut raid, &SHORT)? {
         return Err("the drives are well, and a command failed".to_owned());
     }
@@ -176,7 +176,7 @@ fn may_be_too_few(there: &[bool], died: Option<usize>) -> bool {
     died.is_some_and(|died| (0..there.len()).any(|member| member != died && !there[member]))
 }
 
-/// The recovery of these images is cut short, at some of its commands.
+/// Cuts the recovery of these images short, after some commands.
 fn again(
     bench: &Bench,
     there: &[bool],
@@ -188,7 +188,7 @@ fn again(
     bench.state().left = left;
     let mut ledger = ledger.clone();
     if let Ok(Some(mut raid)) = open_some(bench, there, died) {
-        // What is found and not flushed may be gone the next time.
+        // Recovered but unflushed data may be gone the next time.
         let mut found = ledger.clone();
         if found.recover(&mut raid).is_ok() && found.run(&mut raid, &[Doing::Flush])? {
             ledger = found;
@@ -209,8 +209,7 @@ fn again(
     result.map_err(|why| format!("again after {left}: {why}"))
 }
 
-/// Cuts the power after each command of a program, in worlds of these seeds, with a member that dies where `deaths`
-/// says.
+/// Cuts the power after each command of a program, for each seed. A member dies as `deaths` lists.
 fn enumerate(
     level: RaidLevel,
     seeds: std::ops::Range<u64>,
@@ -259,7 +258,7 @@ fn deaths(level: RaidLevel, seed: u64) -> Vec<Option<Death>> {
     all.collect()
 }
 
-/// Cuts the power after each command that opens a group and fills a member which missed something.
+/// Cuts the power after each command that opens a group and fills a stale member.
 fn enumerate_filling(
     level: RaidLevel,
     seeds: std::ops::Range<u64>,
@@ -292,7 +291,7 @@ fn enumerate_filling(
     Ok(look.states)
 }
 
-/// A group of which a member was away for the whole of a program.
+/// A group with one member absent during a whole program.
 fn with_a_stale_member(level: RaidLevel, seed: u64, stale: usize) -> (Vec<Blocks>, Written) {
     let bench = bench(level, formatted(level), seed);
     let mut written = Written::new(seed);
@@ -305,8 +304,8 @@ fn with_a_stale_member(level: RaidLevel, seed: u64, stale: usize) -> (Vec<Blocks
     (state.drives.iter().map(|drive| drive.durable.clone()).collect(), written)
 }
 
-/// The member dies that another one is filled from, after some of its commands. Whichever members are there afterwards,
-/// they have everything, or are refused.
+/// The source of a filled member dies after some commands. Any members present afterwards hold all data, or are
+/// refused.
 fn source_dies(
     level: RaidLevel,
     seeds: std::ops::Range<u64>,
@@ -386,7 +385,7 @@ fn no_death_of_the_member_that_fills_another_one_loses_anything() {
     let (gone, io) = (DeviceError::Gone, DeviceError::Io);
     for (level, seeds, errors) in [
         (RaidLevel::Mirrored, 0..4, &[gone, io][..]),
-        // Places that the member could not read are lacking on the filled member of a group with parity.
+        // With parity, the filled member lacks the places that the source could not read.
         (RaidLevel::Parity, 0..1, &[gone]),
     ] {
         let states = source_dies(level, seeds, errors).unwrap();
@@ -457,7 +456,7 @@ fn deliberate_bugs_of_mirrors_are_caught() {
     }
 }
 
-/// A write that fails is an error, and writing goes on later.
+/// A failed write is an error, and later writes succeed.
 #[test]
 fn a_failed_write_to_a_group_without_parity_is_no_more_than_that() {
     let level = RaidLevel::Striped;
@@ -472,7 +471,7 @@ fn a_failed_write_to_a_group_without_parity_is_no_more_than_that() {
     assert_eq!(written.run(&mut raid, &SHORT), Ok(true));
 }
 
-/// The group says which two members are needed, refuses to go on, and loses nothing by it.
+/// The group reports the two needed members, refuses to go on, and loses no data.
 #[test]
 fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
     for error in [DeviceError::Gone, DeviceError::Io] {
@@ -493,7 +492,7 @@ fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
         };
         assert!(said.iter().any(says), "{said:?}");
         drop(raid);
-        // Without it nothing is served; with it, all that was flushed.
+        // Without the member the group is refused; with the member all flushed data is read.
         bench.state().death = None;
         let there: Vec<bool> = (0..members(level)).map(|member| member != 0).collect();
         let refused = open_with(&bench, &there, Access::ReadWrite);

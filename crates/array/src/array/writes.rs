@@ -1,4 +1,4 @@
-//! What changes units: data goes to its pieces as it comes, and parity behind it when its row is full.
+//! Changes of units: data is written at once, and parity when its row is full.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,21 +17,21 @@ pub(super) type ChangeKey = usize;
 /// A write, reset or zeroing that members work on.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// Of a change that nobody asked for, none.
+    /// The command to answer; `None` for padding by the array.
     token: Option<Token>,
     pub(super) unit: u32,
     pub(super) rows: Range<u32>,
-    /// Of a write, where in the unit it begins.
+    /// Of a write, its first byte in the unit.
     from: Option<u64>,
-    /// The row that was begun before and is full by this.
+    /// The partial row completed by the write.
     pub(super) kept: Option<Front>,
     waits: usize,
     faults: Vec<(usize, Fault)>,
-    /// Whether the round under way waits for it.
+    /// Whether the round under way waits for this change.
     pub(super) in_round: bool,
 }
 
-/// Bytes in pieces, from which the next ones are taken.
+/// The buffers of a write, taken from the front.
 struct Supply<M: Memory>(VecDeque<M::Buffer>);
 
 impl<M: Memory> Supply<M> {
@@ -53,35 +53,35 @@ impl<M: Memory> Supply<M> {
 
 /// The parity of a row that is being written.
 enum RowParity<B> {
-    /// All of it is: the parity of what was written so far.
+    /// The write covers the whole row: the parity so far.
     Whole(B),
-    /// Some of it was written before, or is later.
+    /// Earlier or later writes cover parts of the row.
     Part(Front),
 }
 
-/// What each member is to be written: from which byte of its strip on.
+/// The bytes for each member: the first byte in its strip, and the buffers.
 struct Shares<M: Memory>(Vec<(u64, Vec<M::Buffer>)>);
 
 impl<M: Memory> Shares<M> {
-    /// Adds bytes of a piece at `strip`. What a write has for a member follows each other: a piece of each row.
+    /// Adds bytes of a piece at `strip`. The bytes of a write are contiguous on each member: a piece of each row.
     fn add(&mut self, member: usize, strip: u64, parts: impl IntoIterator<Item = M::Buffer>) {
         let (start, all) = &mut self.0[member];
         if all.is_empty() {
             *start = strip;
         }
         let end = *start + all.iter().map(|part| M::len(part) as u64).sum::<u64>();
-        assert_eq!(end, strip, "what goes to a member follows each other");
+        assert_eq!(end, strip, "the bytes of a write are contiguous on a member");
         all.extend(parts);
     }
 }
 
-/// Whether what is in a row before the byte that is written next is known.
+/// Whether the array knows the row bytes before a write.
 enum Position {
-    /// It is, or there is nothing.
+    /// Known, or the write begins a row.
     Known,
-    /// It has to be read.
+    /// Unknown: the array must read the bytes.
     Unknown,
-    /// The unit was written to elsewhere, which has to come to its end first.
+    /// The write does not follow the last one of the unit. The array first pads the row of the earlier write.
     Elsewhere,
 }
 
@@ -91,13 +91,13 @@ fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
         Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
         Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
         Command::Heal { .. } | Command::Distrust { .. } | Command::Flush(_) => {
-            unreachable!("it is no change of a unit")
+            unreachable!("the command changes no unit")
         }
     }
 }
 
 impl<M: Memory> Array<M> {
-    /// Begins a change, or lets it wait for what it depends on.
+    /// Begins a change, or queues the change behind its dependencies.
     pub(super) fn take(&mut self, token: Token, command: Command<M::Buffer>) {
         if let Some(fault) = self.answers.broken() {
             return self.answers.give_now(token, Err(fault));
@@ -127,7 +127,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Takes up again what waited.
+    /// Tries the queued changes again.
     pub(super) fn release(&mut self) {
         for (token, command) in std::mem::take(&mut self.held) {
             self.take(token, command);
@@ -156,7 +156,7 @@ impl<M: Memory> Array<M> {
         (from / row) as u32..(from + bytes).div_ceil(row) as u32
     }
 
-    /// Whether somebody changes some of these rows.
+    /// Whether a change of these rows is under way.
     pub(super) fn is_changed(&self, unit: u32, rows: &Range<u32>) -> bool {
         let meets = |change: &Change| {
             change.unit == unit && change.rows.start < rows.end && rows.start < change.rows.end
@@ -164,7 +164,7 @@ impl<M: Memory> Array<M> {
         self.changes.iter().any(|(_, change)| meets(change))
     }
 
-    /// Whether writing can go on at byte `from` of a unit.
+    /// Whether a write at byte `from` of a unit can begin.
     fn position(&self, unit: u32, from: u64) -> Position {
         if !self.shape.level.has_log() {
             return Position::Known;
@@ -179,7 +179,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Fills a row that is not full with zeros. Returns the change, if it is not over at once.
+    /// Pads a partial row with zeros. Returns the change, unless the change is already complete.
     pub(super) fn pad(&mut self, token: Option<Token>, unit: u32) -> Option<ChangeKey> {
         let front = &self.fronts[&unit];
         let (start, filled) = (u64::from(front.row) * self.shape.row_bytes(), front.image.filled());
@@ -201,7 +201,7 @@ impl<M: Memory> Array<M> {
         key
     }
 
-    /// Writes to a unit where it was written to last. Returns the change, if it is not over at once.
+    /// Writes to a unit at the end of its last write. Returns the change, unless the change is already complete.
     fn write(
         &mut self,
         token: Option<Token>,
@@ -227,13 +227,13 @@ impl<M: Memory> Array<M> {
             self.hand(member, What::Change(key), Command::Write { at, parts, class });
         }
         if waits == 0 {
-            // It is kept in memory, until the log has it.
+            // No member is written: memory holds the bytes until the log does.
             self.change_over(key);
         }
         (waits > 0).then_some(key)
     }
 
-    /// Says what each member is to get. Returns the row that was begun before, if it is full now.
+    /// Distributes a write over the members. Returns the partial row that the write completes.
     fn share_out(
         &mut self,
         unit: u32,
@@ -268,7 +268,7 @@ impl<M: Memory> Array<M> {
             {
                 let (parity, front) = self.finished(parity);
                 kept = kept.or(front);
-                let member = shape.parity_of(unit, span.row).expect("it has parity");
+                let member = shape.parity_of(unit, span.row).expect("the level has parity");
                 shares.add(member, strip, [parity]);
             }
         }
@@ -278,12 +278,12 @@ impl<M: Memory> Array<M> {
         kept
     }
 
-    /// The parity of the row in which `span` begins, which is the first of it that is written now.
+    /// The parity of the row in which `span` begins. No earlier span of this write is in the row.
     fn row_parity(&mut self, unit: u32, span: Span, to_its_end: bool) -> RowParity<M::Buffer> {
         let (shape, begins) = (self.shape, span.piece == 0 && span.from == 0);
         let touched = self.time;
         if begins && self.left.remove(&(unit, span.row)).is_some() {
-            // What was in it does not count, or it would be written on behind that.
+            // The row starts again, so its logged bytes are void. Otherwise the write would resume behind them.
             self.journals.iter_mut().for_each(|journal| journal.forget_row(unit, span.row));
         }
         if begins && to_its_end {
@@ -295,7 +295,7 @@ impl<M: Memory> Array<M> {
         RowParity::Part(Front { touched, ..front })
     }
 
-    /// The parity of a row that is full, and the row itself if it was begun before.
+    /// The parity of a full row. Returns the partial row too, if an earlier write began the row.
     fn finished(&self, parity: RowParity<M::Buffer>) -> (M::Buffer, Option<Front>) {
         match parity {
             RowParity::Whole(parity) => (parity, None),
@@ -308,7 +308,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Makes a unit empty: nothing in it counts any more.
+    /// Empties a unit. All its data becomes void.
     fn empty(&mut self, token: Token, unit: u32, command: &Command<M::Buffer>) {
         self.forget_unit(unit);
         let live: Vec<usize> = self.live().collect();
@@ -318,7 +318,7 @@ impl<M: Memory> Array<M> {
         let change = Change { token, unit, rows, from, kept, waits, faults, in_round };
         let key = self.changes.insert(change);
         for member in live {
-            // Its number on a member, behind labels and log.
+            // The unit's number on a member, behind labels and log.
             let own = UnitId(self.shape.head_units() + unit);
             let command = match command {
                 Command::Zero(_) => Command::Zero(own),
@@ -328,7 +328,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Nothing that is known of a unit is so any more.
+    /// Forgets all rows of a unit.
     fn forget_unit(&mut self, unit: u32) {
         self.fronts.remove(&unit);
         self.failed_from.remove(&unit);
@@ -372,8 +372,8 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// What comes of something that all members have answered. What one alone has not done is done: that one is done
-    /// without then. Else it failed, as on a device of its own.
+    /// The result of a command that all members have answered. If one member alone failed, the array drops the member
+    /// and the command succeeds. Otherwise the command fails, as on a single device.
     pub(super) fn outcome(&mut self, faults: Vec<(usize, Fault)>) -> Result<(), Fault> {
         let mut faults: Vec<(usize, Fault)> = faults;
         faults.retain(|(member, _)| self.is_live(*member));
@@ -399,7 +399,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// A write failed: nothing of its unit counts from there on, and nobody goes on writing there.
+    /// Handles a failed write. The data of the unit is void from the write on, and no write continues there.
     fn take_back(&mut self, unit: u32, from: u64, kept: Option<Front>) {
         let failed_before = self.failed_from.get(&unit).is_some_and(|&before| before <= from);
         if failed_before || !self.shape.level.has_log() {
@@ -431,7 +431,7 @@ impl<M: Memory> Array<M> {
         }
     }
 
-    /// Has what is in the row before byte `from` of a unit read.
+    /// Queues a read of the row bytes before byte `from` of a unit.
     fn want_loaded(&mut self, unit: u32, from: u64) {
         if self.loads.iter().all(|(other, _)| *other != unit) {
             self.loads.push_back((unit, from));
@@ -439,7 +439,7 @@ impl<M: Memory> Array<M> {
     }
 }
 
-/// Adds what is written to the parity of its row.
+/// Adds written bytes to the parity of their row.
 fn add<M: Memory>(parity: &mut RowParity<M::Buffer>, span: Span, parts: &[M::Buffer]) {
     match parity {
         RowParity::Part(front) => {

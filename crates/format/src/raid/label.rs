@@ -13,53 +13,52 @@ use crate::layout::{
 use crate::superblock::MAX_NUMBER;
 use crate::units::MAX_UNITS;
 
-/// Bit 0 of the flags: something may be written after this label.
+/// Bit 0 of the flags: units may be written under this label.
 const OPEN: u8 = 1;
-/// Bit 1 of the flags: nothing is written after this label but labels.
+/// Bit 1 of the flags: only labels are written under this label.
 const ANNOUNCED: u8 = 2;
 /// No member is being filled.
 const NOBODY: u8 = u8::MAX;
 
-/// What a member of a group says of all members.
+/// The label on one member, which describes all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaidLabel {
     /// The pool.
     pub pool: PoolId,
-    /// Drawn when the group was made.
+    /// The identity of the group, drawn when the group was made.
     pub group: u64,
-    /// Which device of the pool the group is.
+    /// The number of the device in the pool.
     pub device: u8,
-    /// Which member this one is.
+    /// The number of this member.
     pub member: u8,
     /// How the group is divided.
     pub shape: RaidShape,
-    /// Counts the labels of the group; the first is 1. A member that was to be filled before the group ever labelled it
-    /// has 0.
+    /// The number of the label; the first is 1. A new member has 0 until the group labels it.
     pub event: u64,
-    /// The newest event of which all members that count had a label when this one was written: one whose own label is
-    /// older is an older copy.
+    /// The newest event that all members in use had when this label was written. A member whose own event is lower is
+    /// an older copy.
     pub floor: u64,
-    /// Of each member, a bit: whether it holds all that it should.
+    /// A bit for each member: whether the member holds all its data.
     pub current: u16,
     /// The member that is being filled.
     pub filling: Option<u8>,
-    /// Units of that one, from the first on, that it holds.
+    /// Units on the member being filled, from the first on.
     pub filled: u32,
-    /// Whether anything may have been written since. If so, rows that were not flushed may have wrong parity.
+    /// Whether writes may follow this label. After a crash, unflushed rows may then have wrong parity.
     pub open: bool,
-    /// Whether it is the first label of an opening: nothing was written under it, and of two of one event the other one
-    /// counts.
+    /// Whether this is the first label of an opening. Only labels were written under it. Of two labels with one event,
+    /// the other takes precedence.
     pub announced: bool,
 }
 
 impl RaidLabel {
-    /// Whether it says of a member that it holds all that it should.
+    /// Whether the label calls a member current.
     #[must_use]
     pub fn is_current(&self, member: usize) -> bool {
         member < MAX_MEMBERS && self.current >> member & 1 == 1
     }
 
-    /// The label as it stands on media, zeros behind it.
+    /// The label as stored on media, followed by zeros.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let shape = self.shape;
@@ -92,11 +91,11 @@ impl RaidLabel {
         bytes
     }
 
-    /// The label at the start of `bytes`, of `pool` where that is known.
+    /// The label at the start of `bytes`. With `pool`, a label of another pool is an error.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOurs`] when there is none of that pool, [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`] when
-    /// it is not whole, [`ErrorKind::Impossible`] when no group can be as it says, and those of another version.
+    /// [`ErrorKind::NotOurs`] without a label of the pool, [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`] for a
+    /// damaged label. [`ErrorKind::Impossible`] for a label that no group can have, and the errors of another version.
     pub fn decode(bytes: &[u8], pool: Option<PoolId>) -> Result<RaidLabel, DecodeError> {
         let error = |kind| DecodeError { structure: Structure::RaidLabel, at: None, kind };
         parse(bytes, pool).map_err(error)
@@ -111,15 +110,15 @@ fn parse(bytes: &[u8], pool: Option<PoolId>) -> Result<RaidLabel, ErrorKind> {
     let shape = shape_of(raw)?;
     let members = usize::from(shape.members);
     let is_member = |member: u8| usize::from(member) < members;
-    require(is_member(raw.member), "member", raw.member.into(), "there are fewer")?;
+    require(is_member(raw.member), "member", raw.member.into(), "below the number of members")?;
     let current = raw.current.get();
     let known = u32::from(current) >> members == 0;
-    require(known && current != 0, "current members", current.into(), "some of those there are")?;
+    require(known && current != 0, "current members", current.into(), "bits of some members")?;
     let filling = Some(raw.filling).filter(|&member| member != NOBODY);
     let lacks = filling.is_none_or(|member| is_member(member) && current >> member & 1 == 0);
     require(lacks, "filling", raw.filling.into(), "a member that is not current, or 255")?;
     let filled = raw.filled.get();
-    require(filled <= shape.units, "filled", filled.into(), "there are fewer units")?;
+    require(filled <= shape.units, "filled", filled.into(), "at most the number of units")?;
     let device = usize::from(raw.device);
     require(device < MAX_DEVICES, "device", raw.device.into(), "0 to 7")?;
     let (event, floor) = (raw.event.get(), raw.floor.get());
@@ -150,15 +149,15 @@ fn shape_of(raw: &RaidLabelRaw) -> Result<RaidShape, ErrorKind> {
     let units = raw.units.get();
     require((1..=MAX_UNITS).contains(&units), "units", units.into(), "1 to 2^24")?;
     let shape = RaidShape {
-        level: level.expect("it was looked at"),
+        level: level.expect("checked above"),
         members: raw.members,
-        logical_block: block.expect("it was looked at"),
+        logical_block: block.expect("checked above"),
         unit_blocks: raw.unit_blocks.get(),
         units,
         piece: raw.piece.get(),
         slots: raw.slots.get(),
     };
-    require(shape.is_possible(), "piece", raw.piece.get().into(), "as the members and units")?;
+    require(shape.is_possible(), "piece", raw.piece.get().into(), "to fit members and units")?;
     Ok(shape)
 }
 

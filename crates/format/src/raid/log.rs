@@ -1,4 +1,4 @@
-//! The head of the log of a member of a striped group: which rows that are not full have their parity in its slots.
+//! The head of a member's log: the partial rows whose running parity is in its slots.
 
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes as _, IntoBytes};
@@ -13,7 +13,7 @@ use crate::layout::{
 };
 use crate::superblock::MAX_NUMBER;
 
-/// A row whose parity is in a slot.
+/// A row whose running parity is in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowEntry {
     /// The slot.
@@ -24,7 +24,7 @@ pub struct RowEntry {
     pub row: u32,
     /// Bytes of data, from the start of the row on, that the slot protects.
     pub filled: u32,
-    /// CRC-32C of what of each piece is among them.
+    /// CRC-32C of each piece's part of these bytes.
     pub crcs: Vec<u32>,
 }
 
@@ -33,11 +33,11 @@ pub struct RowEntry {
 pub struct RaidLog {
     /// The pool.
     pub pool: PoolId,
-    /// As in the label.
+    /// The identity of the group, as in the label.
     pub group: u64,
-    /// Which member.
+    /// The number of the member.
     pub member: u8,
-    /// Its number: of two sound ones the higher one is newer.
+    /// The number of the head: the sound head with the higher number is newer.
     pub round: u64,
     /// The rows, each once.
     pub rows: Vec<RowEntry>,
@@ -48,10 +48,10 @@ fn entry_bytes(shape: &RaidShape) -> usize {
 }
 
 impl RaidLog {
-    /// The head as it stands on media, in whole logical blocks.
+    /// The head as stored on media, in whole logical blocks.
     ///
     /// # Panics
-    /// When it has more rows than slots, or another number of pieces than rows have.
+    /// If the head has more rows than slots, or an entry has another number of pieces than a row.
     #[must_use]
     pub fn encode(&self, shape: &RaidShape) -> Vec<u8> {
         assert!(self.rows.len() <= shape.slots as usize, "{} rows", self.rows.len());
@@ -87,9 +87,9 @@ impl RaidLog {
     /// The head at the start of `bytes`, of a group of this shape in `pool`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotOurs`] when there is none of that pool, [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`] when
-    /// it is not whole, [`ErrorKind::Impossible`] when no group of this shape can have it, and those of another
-    /// version.
+    /// [`ErrorKind::NotOurs`] without a head of the pool, [`ErrorKind::Truncated`] and [`ErrorKind::Corrupt`] for a
+    /// damaged head. [`ErrorKind::Impossible`] for a head that no group of this shape can have, and the errors of
+    /// another version.
     pub fn decode(bytes: &[u8], pool: PoolId, shape: &RaidShape) -> Result<RaidLog, DecodeError> {
         let error = |kind| DecodeError { structure: Structure::RaidLog, at: None, kind };
         parse(bytes, pool, shape).map_err(error)
@@ -99,7 +99,7 @@ impl RaidLog {
 fn parse(bytes: &[u8], pool: PoolId, shape: &RaidShape) -> Result<RaidLog, ErrorKind> {
     let raw: &RaidLogRaw = read_prefix(bytes, RAID_LOG_MAGIC, Some(pool))?;
     let rows = raw.rows.get();
-    require(rows <= shape.slots, "rows", rows.into(), "there are fewer slots")?;
+    require(rows <= shape.slots, "rows", rows.into(), "at most the number of slots")?;
     let each = entry_bytes(shape);
     let needed = RAID_LOG_BYTES + rows as usize * each;
     if bytes.len() < needed {
@@ -111,7 +111,7 @@ fn parse(bytes: &[u8], pool: PoolId, shape: &RaidShape) -> Result<RaidLog, Error
     require(reserved, "reserved field", 1, "it must be zero")?;
     let member = usize::from(raw.member);
     let known = member < usize::from(shape.members);
-    require(known, "member", raw.member.into(), "there are fewer")?;
+    require(known, "member", raw.member.into(), "below the number of members")?;
     let round = raw.round.get();
     require(round <= MAX_NUMBER, "round", round, "0 to 2^63")?;
     let rows = rest.chunks_exact(each).map(|entry| parse_entry(entry, member, shape));
@@ -121,7 +121,7 @@ fn parse(bytes: &[u8], pool: PoolId, shape: &RaidShape) -> Result<RaidLog, Error
     };
     for (index, entry) in rows.iter().enumerate() {
         let alone = rows[..index].iter().all(|other| once(entry, other));
-        require(alone, "slot", entry.slot.into(), "slots and rows stand once")?;
+        require(alone, "slot", entry.slot.into(), "each slot and each row appear once")?;
     }
     let (pool, group) = (PoolId(raw.pool), raw.group.get());
     Ok(RaidLog { pool, group, member: raw.member, round, rows })
@@ -131,15 +131,15 @@ fn parse_entry(bytes: &[u8], member: usize, shape: &RaidShape) -> Result<RowEntr
     let (raw, crcs) = RowEntryRaw::ref_from_prefix(bytes).expect("entries have their length");
     let RowEntryRaw { slot, unit, row, filled } = raw;
     let [slot, unit, row, filled] = [slot, unit, row, filled].map(|number| number.get());
-    require(slot < shape.slots, "slot", slot.into(), "there are fewer")?;
-    require(unit < shape.units, "unit", unit.into(), "there are fewer")?;
-    require(row < shape.rows(), "row", row.into(), "there are fewer")?;
+    require(slot < shape.slots, "slot", slot.into(), "below the number of slots")?;
+    require(unit < shape.units, "unit", unit.into(), "below the number of units")?;
+    require(row < shape.rows(), "row", row.into(), "below the number of rows")?;
     let block = shape.logical_block.bytes() as u32;
     let whole =
         filled > 0 && filled.is_multiple_of(block) && u64::from(filled) <= shape.row_len(row);
-    require(whole, "filled", filled.into(), "logical blocks of the row")?;
+    require(whole, "filled", filled.into(), "whole logical blocks of the row")?;
     let own = shape.parity_of(unit, row) == Some(member);
-    require(own, "row", row.into(), "one whose parity is on the member")?;
+    require(own, "row", row.into(), "a row with parity on this member")?;
     let crcs = crcs.chunks_exact(4).map(|crc| u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]));
     Ok(RowEntry { slot, unit, row, filled, crcs: crcs.collect() })
 }

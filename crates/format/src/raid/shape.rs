@@ -1,4 +1,4 @@
-//! How a group is divided: rows of pieces, which member has which, and where on it.
+//! How a group is divided: rows of pieces, the member of each piece, and the place on the member.
 
 use std::ops::RangeInclusive;
 
@@ -10,21 +10,21 @@ use crate::geometry::LogicalBlock;
 /// Places at the start of a member: two for labels, two for heads of its log.
 const PLACES: u64 = 4;
 
-/// Bytes of a piece, at least and at most. Chosen, not measured: the least is a block of the engine; with more than the
-/// most, few chunks fill a row.
+/// Bytes of a piece, at least and at most. Chosen, not measured. The least is a block of the engine. With larger pieces
+/// than the most, few chunks would fill a row.
 const PIECE: RangeInclusive<u32> = 4096..=65_536;
 
-/// Rows that a unit has at least, unless pieces would be smaller than can be: what is lost behind its last row is then
-/// less than a sixteenth of it. A mirror has one row to a unit and loses nothing. Chosen, not measured.
+/// Rows of a unit, at least, unless pieces would be too small. So the space lost behind the last row is less than a
+/// sixteenth of a unit. A mirror has one row per unit and loses no space. Chosen, not measured.
 const ROWS: u64 = 16;
 
-/// Slots of a member's log. Chosen, not measured: more than open units of an engine with the usual placements.
+/// Slots of a member's log. Chosen, not measured: more than the open units of an engine with the usual placements.
 const SLOTS: u32 = 32;
 
-/// What a group keeps beside its data.
+/// The redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaidLevel {
-    /// Nothing: no member may be lost.
+    /// No redundancy: no member may be lost.
     Striped,
     /// A copy: a mirror has two members with the same bytes, and one member may be lost.
     Mirrored,
@@ -52,25 +52,25 @@ impl RaidLevel {
         }
     }
 
-    /// Whether a log has the rows that are not full. A copy is written with its data and needs no log.
+    /// Whether a log holds the partial rows. A copy is written with its data and needs no log.
     #[must_use]
     pub const fn has_log(self) -> bool {
         matches!(self, RaidLevel::Parity)
     }
 
-    /// Whether each piece stands on all members, and nothing else does.
+    /// Whether every member holds a copy of each piece.
     #[must_use]
     pub const fn copies(self) -> bool {
         matches!(self, RaidLevel::Mirrored)
     }
 
-    /// Whether any two sets of members with all data have a member in common, which then knows which set is newer.
+    /// Whether any two complete sets of members share a member. The shared member then shows which set is newer.
     #[must_use]
     pub const fn overlaps(self) -> bool {
         !matches!(self, RaidLevel::Mirrored)
     }
 
-    /// How many members a group has, at least and at most.
+    /// Number of members, at least and at most.
     #[must_use]
     pub const fn members(self) -> RangeInclusive<usize> {
         match self {
@@ -80,7 +80,7 @@ impl RaidLevel {
         }
     }
 
-    /// The byte of a label for it.
+    /// The code of the level in a label.
     pub(super) const fn code(self) -> u8 {
         match self {
             RaidLevel::Striped => 0,
@@ -89,7 +89,7 @@ impl RaidLevel {
         }
     }
 
-    /// The level of this byte of a label.
+    /// The level with this code in a label.
     pub(super) fn of_code(code: u8) -> Option<RaidLevel> {
         let all = [RaidLevel::Striped, RaidLevel::Mirrored, RaidLevel::Parity];
         all.into_iter().find(|level| level.code() == code)
@@ -103,11 +103,11 @@ pub enum RaidShapeError {
     /// Too few or too many members.
     #[error("{members} members; a group has {least} to {most}")]
     Members {
-        /// How many.
+        /// Number of members.
         members: usize,
-        /// How many there are at least.
+        /// The least number of members.
         least: usize,
-        /// How many there are at most.
+        /// The greatest number of members.
         most: usize,
     },
     /// Units are too large to be one piece.
@@ -116,25 +116,25 @@ pub enum RaidShapeError {
         /// Bytes of a unit.
         unit: u64,
     },
-    /// Units are too small to be striped over so many members.
+    /// Units are too small for the number of members.
     #[error("units of {unit} bytes are too small for {members} members")]
     SmallUnit {
         /// Bytes of a unit.
         unit: u64,
-        /// How many members.
+        /// Number of members.
         members: usize,
     },
 }
 
-/// How a group is divided. A unit of the group is a unit of each member, filled in rows: a piece on each member, one of
-/// them the parity of the others. A unit of a mirror is one row of one piece and its copy.
+/// How a group is divided. A unit of the group is a unit of each member, filled in rows. A row is a piece on each
+/// member, and one piece is the parity of the rest. A unit of a mirror is one row of one piece and its copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RaidShape {
-    /// What it keeps beside its data.
+    /// The redundancy.
     pub level: RaidLevel,
-    /// How many members.
+    /// Number of members.
     pub members: u8,
-    /// The smallest piece that is read or written.
+    /// The smallest piece that can be read or written.
     pub logical_block: LogicalBlock,
     /// Logical blocks of a unit of the group.
     pub unit_blocks: u32,
@@ -142,7 +142,7 @@ pub struct RaidShape {
     pub units: u32,
     /// Bytes of a piece.
     pub piece: u32,
-    /// Rows that a member's log has room for.
+    /// Rows that a member's log can hold.
     pub slots: u32,
 }
 
@@ -151,23 +151,24 @@ pub struct RaidShape {
 pub struct Span {
     /// The row.
     pub row: u32,
-    /// Which of its pieces with data.
+    /// The number of the data piece in the row.
     pub piece: usize,
     /// The first byte in the piece.
     pub from: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How many bytes of the range are before them.
+    /// Bytes of the range before the span.
     pub before: u64,
 }
 
-/// Whether so many units have fewer bytes than a file can have.
+/// Whether a file can hold this number of units.
 fn fits(units: u32, bytes: u64) -> bool {
     u64::from(units).checked_mul(bytes).is_some_and(|all| i64::try_from(all).is_ok())
 }
 
 impl RaidShape {
-    /// The usual one for units of so many logical blocks: pieces as long as can be, so that a unit has some 16 rows.
+    /// The usual shape for units of this number of logical blocks. Pieces are as long as possible with at least 16 rows
+    /// per unit.
     ///
     /// # Errors
     /// [`RaidShapeError`].
@@ -200,7 +201,7 @@ impl RaidShape {
         }
     }
 
-    /// Whether numbers read from a label make sense.
+    /// Whether numbers read from a label are consistent.
     pub(super) fn is_possible(&self) -> bool {
         let block = self.logical_block.bytes() as u32;
         let divided = || match self.level {
@@ -226,7 +227,7 @@ impl RaidShape {
         usize::from(self.members) - self.level.parity()
     }
 
-    /// Bytes of data in a row, the last one of a unit apart.
+    /// Bytes of data in a row, except the last row of a unit.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         self.data() as u64 * u64::from(self.piece)
@@ -244,19 +245,19 @@ impl RaidShape {
         self.unit_bytes().div_ceil(self.row_bytes()) as u32
     }
 
-    /// Bytes of data in row `row` of a unit: the last one may be shorter.
+    /// Bytes of data in row `row` of a unit: the last row may be shorter.
     #[must_use]
     pub fn row_len(&self, row: u32) -> u64 {
         (self.unit_bytes() - u64::from(row) * self.row_bytes()).min(self.row_bytes())
     }
 
-    /// Bytes that a unit takes on each member.
+    /// Bytes of a unit on each member.
     #[must_use]
     pub fn strip(&self) -> u64 {
         u64::from(self.rows()) * u64::from(self.piece)
     }
 
-    /// Units at the start of a member that labels and log take.
+    /// Units at the start of a member for labels and log.
     #[must_use]
     pub fn head_units(&self) -> u32 {
         match self.slots.checked_sub(1) {
@@ -271,7 +272,7 @@ impl RaidShape {
         self.head_units() + self.units
     }
 
-    /// Units of a group with this division whose smallest member has so many bytes.
+    /// Units of a group of this shape whose smallest member has `bytes` bytes.
     #[must_use]
     pub fn units_on(&self, bytes: u64) -> u32 {
         let all = u32::try_from(bytes / self.strip()).unwrap_or(u32::MAX);
@@ -301,8 +302,8 @@ impl RaidShape {
         }
     }
 
-    /// The member with the parity of a row, where there is any. It goes round, from unit to unit as well: so reads of a
-    /// mirror go to both members.
+    /// The member with the parity of a row, if the level has parity. Parity rotates over the members, from row to row
+    /// and from unit to unit. So reads of a mirror use both members.
     #[must_use]
     pub fn parity_of(&self, unit: u32, row: u32) -> Option<usize> {
         let members = u64::from(self.members);
@@ -310,7 +311,7 @@ impl RaidShape {
         (self.level.parity() > 0).then(|| (members - 1 - turn) as usize)
     }
 
-    /// The member with a piece of a row: pieces follow the parity, and go round.
+    /// The member with a piece of a row. Pieces follow the parity and rotate with it.
     #[must_use]
     pub fn member_of(&self, unit: u32, row: u32, piece: usize) -> usize {
         let members = usize::from(self.members);
@@ -320,7 +321,7 @@ impl RaidShape {
         }
     }
 
-    /// Which piece of a row is on a member; `None`: the parity.
+    /// The number of a member's piece in a row; `None` for the parity.
     #[must_use]
     pub fn piece_on(&self, unit: u32, row: u32, member: usize) -> Option<usize> {
         let members = usize::from(self.members);
@@ -337,26 +338,26 @@ impl RaidShape {
         (u64::from(self.head_units()) + u64::from(unit)) * self.strip()
     }
 
-    /// The first byte on its member of the piece of a row that is there.
+    /// The first byte of a row's piece on its member.
     #[must_use]
     pub fn piece_start(&self, unit: u32, row: u32) -> u64 {
         self.unit_start(unit) + u64::from(row) * u64::from(self.piece)
     }
 
-    /// Bytes of a piece of the first `filled` bytes of a row.
+    /// Bytes of a piece, if the row has `filled` bytes.
     #[must_use]
     pub fn piece_len(&self, filled: u64, piece: usize) -> u64 {
         filled.saturating_sub(piece as u64 * u64::from(self.piece)).min(self.piece.into())
     }
 
-    /// Bytes that count of what a member has of a row: data, or parity of it.
+    /// Bytes of a row on a member: data, or its parity.
     #[must_use]
     pub fn len_on(&self, unit: u32, row: u32, member: usize) -> u64 {
         let piece = self.piece_on(unit, row, member).unwrap_or(0);
         self.piece_len(self.row_len(row), piece)
     }
 
-    /// The pieces in which `bytes` bytes from byte `from` of a unit on lie, in order.
+    /// The pieces that contain `bytes` bytes from byte `from` of a unit on, in order.
     pub fn spans(&self, from: u64, bytes: u64) -> impl Iterator<Item = Span> + use<> {
         let (row, piece) = (self.row_bytes(), u64::from(self.piece));
         let (mut at, end) = (from, from + bytes);

@@ -1,5 +1,5 @@
-//! Groups, mirrored pairs among them: their members are found by their labels, wherever they are named, and made for
-//! new pools.
+//! Groups and mirrored pairs. Members are found by their labels, in any order of the settings. New pools get new
+//! members.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::storage::{
     OpenErrorKind, Raid, RaidError, RaidStart, raid,
 };
 
-/// Which device of which pool a group is.
+/// The number of a group's device, and its pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub pool: PoolId,
@@ -29,7 +29,7 @@ pub(super) struct Place {
     pub units: u32,
 }
 
-/// How a group of these settings is divided, in units of the size that they state.
+/// The shape of a group with these settings, in units of the size given there.
 pub(super) fn shape_of(group: &[Settings]) -> Result<RaidShape, MediaError> {
     let first = &group[0];
     let level = level_of(kind_of(group));
@@ -47,18 +47,18 @@ pub(super) fn shape_of(group: &[Settings]) -> Result<RaidShape, MediaError> {
     let smallest = sizes.into_iter().map(|size| size.0).min().unwrap_or_default();
     let units = shape.units_on(smallest);
     if u64::from(units) > MAX_UNITS {
-        let reason = format!("{units} units; a pool can have {MAX_UNITS}, so take larger ones");
+        let reason = format!("{units} units; a pool can have {MAX_UNITS}, so choose larger units");
         return Err(first.error("device.unit", reason).into());
     }
     Ok(RaidShape { units, ..shape })
 }
 
-/// How the pool sees a group of this shape.
+/// The layout of a group of this shape, as the pool uses it.
 pub(super) fn layout_of(shape: &RaidShape) -> Layout {
     Layout::contiguous(shape.logical_block, shape.unit_blocks, shape.units)
 }
 
-/// A new group on the devices of `group`, which are made as large as it needs.
+/// A new group on the devices of `group`, which grow to the needed size.
 pub(super) fn new_raid(
     group: &[Settings],
     shape: RaidShape,
@@ -126,7 +126,7 @@ fn name_of(group: &[Settings]) -> String {
     group[0].device().group().map_or(String::new(), |(_, name)| name.to_owned())
 }
 
-/// A member as it is found.
+/// A device of a group as found.
 struct MemberFound {
     path: PathBuf,
     storage: Option<AnyStorage>,
@@ -134,7 +134,7 @@ struct MemberFound {
     why: String,
 }
 
-/// The labels of the devices of `group`, in their order, read without opening them.
+/// The labels of the devices of `group`, in their order, read without opening the devices.
 fn labels_of(group: &[Settings]) -> Vec<Option<RaidLabel>> {
     group.iter().map(|one| label_at(&one.device().path)).collect()
 }
@@ -148,7 +148,7 @@ pub(super) fn label_at(path: &Path) -> Option<RaidLabel> {
     newest_label([&places[0], &places[1]], None).map(|(label, _)| label)
 }
 
-/// What a group is to start with.
+/// Decides how a group starts.
 fn decided(
     group: &[Settings],
     labels: &[Option<RaidLabel>],
@@ -171,7 +171,7 @@ fn refused(group: &[Settings], labels: &[Option<&RaidLabel>], error: RaidError) 
     MediaError::Raid(Box::new(RaidRefusal { kind, name, paths, unlabelled, why, error }))
 }
 
-/// Why members that have labels are no group when they are opened: `why` one of them cannot be.
+/// Adds the reason why a labelled member cannot be opened to the error of its group.
 fn because(group: &[Settings], error: MediaError, why: Option<String>) -> MediaError {
     let (missing, stale) = ((0..group.len()).collect(), Vec::new());
     let error = match error {
@@ -186,16 +186,16 @@ fn because(group: &[Settings], error: MediaError, why: Option<String>) -> MediaE
     }
 }
 
-/// Why a group cannot be used as it is found.
+/// Why a group cannot be used as found.
 #[derive(Debug)]
 pub struct RaidRefusal {
     kind: GroupKind,
     name: String,
-    /// Where its members are said to be.
+    /// Paths of the members, from the settings.
     paths: Vec<PathBuf>,
-    /// Those of them where none is.
+    /// The paths without a member.
     unlabelled: Vec<PathBuf>,
-    /// Why none is at the first of those, if more is known.
+    /// Why the first of these paths has no member, if known.
     why: Option<String>,
     error: RaidError,
 }
@@ -211,7 +211,7 @@ impl fmt::Display for RaidRefusal {
             }
             RaidError::Split(one, other) if self.is_pair() => write!(
                 f,
-                "{} and {} were each written while the other was away. Say which one is to be lost: `thermocline device \
+                "{} and {} were each written while the other was away. Choose the side to lose: `thermocline device \
                  replace POOL.toml PATH --yes-destroy PATH`",
                 path(one),
                 path(other)
@@ -224,14 +224,14 @@ impl fmt::Display for RaidRefusal {
             }
             RaidError::Split(one, other) => write!(
                 f,
-                "{} and {} were each used without the other. Say which one is believed: `thermocline device keep \
-                 POOL.toml PATH`",
+                "{} and {} were each used without the other. Choose the member to believe: `thermocline device \
+                 keep POOL.toml PATH`",
                 path(one),
                 path(other)
             ),
             RaidError::OtherGroup(one, other) => {
                 let (one, other, error) = (path(one), path(other), &self.error);
-                write!(f, "{one} and {other}: {error}; name the right ones")
+                write!(f, "{one} and {other}: {error}; name the members of one group")
             }
             RaidError::Number { says: index, .. }
             | RaidError::NoNumber(index)
@@ -248,7 +248,7 @@ impl RaidRefusal {
         self.kind == GroupKind::Mirror
     }
 
-    /// The path of the other side of a pair, and why nothing can be read there, where that is so.
+    /// The path of the other side of a pair, and why the side cannot be read, if known.
     fn other(&self, side: usize) -> (std::path::Display<'_>, String) {
         let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         (self.paths[1 - side].display(), why)
@@ -259,18 +259,18 @@ impl RaidRefusal {
         let (one, (two, why)) = (self.paths[side].display(), self.other(side));
         write!(
             f,
-            "{one} is there, and {two} is not{why}; if the pool was served from {two} alone since, {one} is older. Bring \
-             {two} back, or, if it is lost, say `thermocline device keep POOL.toml {one}`"
+            "{one} is present, but {two} is missing{why}. If the pool was served from {two} alone since, {one} is \
+             older. Bring {two} back. If {two} is lost, run `thermocline device keep POOL.toml {one}`"
         )
     }
 
-    /// A side of a pair lacks something, and the other one is missing.
+    /// A side of a pair lacks data, and the other side is missing.
     fn lacks(&self, side: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (one, (two, why)) = (self.paths[side].display(), self.other(side));
         write!(
             f,
-            "{one} lacks what {two} has{why}. Bring {two} back; if it is lost, `thermocline device keep POOL.toml {one} \
-             --despite-loss` uses what there is"
+            "{one} lacks data that {two} has{why}. Bring {two} back. If {two} is lost, `thermocline device keep \
+             POOL.toml {one} --despite-loss` uses the data on {one}"
         )
     }
 
@@ -289,21 +289,21 @@ impl RaidRefusal {
             let why = self.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
             write!(
                 f,
-                "{away}: no member can be read there{why}, and {lack} of {of} are missing; "
+                "{away}: no member can be read there{why}, and {lack} of {of} members are missing; "
             )?;
         }
         if !stale.is_empty() {
             let stale: Vec<&PathBuf> = stale.iter().map(|&index| &self.paths[index]).collect();
-            write!(f, "{}: what was written last is not there; ", list(&stale, " and "))?;
+            write!(f, "{}: the newest data is missing; ", list(&stale, " and "))?;
         }
         write!(
             f,
-            "that is more than the others make up for. Bring back those that hold what was written last"
+            "the other members cannot restore the data. Bring back the members with the newest data"
         )
     }
 }
 
-/// The error for a device with a label or record that this program cannot read.
+/// The error for a device whose label or record has another version.
 fn of_another_version(one: &Settings) -> Option<MediaError> {
     let path = &one.device().path;
     let found = [0, 1].into_iter().find_map(|place| {
@@ -321,9 +321,9 @@ fn of_another_version(one: &Settings) -> Option<MediaError> {
     found.or_else(record)
 }
 
-/// The records of a pool with which the superblock units of a group begin, read without opening its members.
+/// The pool records at the start of the group's superblock units, read without opening the members.
 pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, MediaError> {
-    // Whether a side of a pair may be used alone is seen when it is opened.
+    // The opening decides whether a side of a pair may be used alone.
     let start =
         decided(group, &labels_of(group), Access::ReadOnly).map_err(|error| match error {
             MediaError::NoPool { .. } => group.iter().find_map(of_another_version).unwrap_or(error),
@@ -348,13 +348,13 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
         record.filter(|record| record.pool == start.label.pool)
     };
     let mut found = Vec::<SuperblockPrefix>::new();
-    // As the members have them, and without each, which may be wrong.
+    // Look with all members, and then without each member, which may be wrong.
     let left_out = std::iter::once(None).chain((0..group.len()).map(Some));
     for (left_out, unit) in left_out.flat_map(|one| [(one, 0), (one, 1)]) {
         let holds = |member: usize, unit: u32| Some(member) != left_out && holds(member, unit);
         let first = record(unit, 0, &holds);
-        // Behind the first record of an opening another device has the confirmed one. Where that goes on in another
-        // piece it is not seen here, but by the engine as it opens the pool.
+        // On another device, the confirmed record follows the first record of an opening. A confirmed record that
+        // continues in another piece is missed here. The engine finds the record when it opens the pool.
         let confirmed = first.and_then(|first| record(unit, first.record_bytes, &holds));
         for one in first.into_iter().chain(confirmed) {
             if !found.contains(&one) {
@@ -368,7 +368,7 @@ pub(super) fn records(group: &[Settings]) -> Result<Vec<SuperblockPrefix>, Media
     Ok(found)
 }
 
-/// The group that is on the devices of `group`.
+/// Opens the group on the devices of `group`.
 pub(super) fn open_raid(
     group: &[Settings],
     geometry: &Geometry,
@@ -418,7 +418,7 @@ pub(super) fn open_raid(
 }
 
 impl Settings {
-    /// The member of the group with this label that this device is.
+    /// Opens this device as a member of the group with this label, if the device holds one.
     fn find_member(
         &self,
         label: &RaidLabel,
@@ -467,28 +467,28 @@ impl Settings {
         }
     }
 
-    /// Makes the device at `path`, which the settings name as a member of a group, one that is filled when the pool is
-    /// opened next. What is on it will be gone.
+    /// Labels the device at `path` as a new member, which the next opening of the pool fills. The settings name the
+    /// device as a member of a group. All data on the device is lost.
     ///
     /// # Errors
-    /// [`MediaError`], also when the others do not hold everything.
+    /// [`MediaError`], also when the other members lack data.
     pub fn replace_side(&self, path: &Path) -> Result<(), MediaError> {
         label_new(&self.group_of(path)?, path, None).map(drop)
     }
 
-    /// Makes the member at `path` believed, whatever the others have.
+    /// Declares the member at `path` current, whatever the labels of the other members report.
     ///
     /// # Errors
-    /// [`MediaError`], also when it lacks something, unless `despite_loss`.
+    /// [`MediaError`], also when the member lacks data, unless `despite_loss`.
     pub fn keep_side(&self, path: &Path, despite_loss: bool) -> Result<(), MediaError> {
         keep(&self.group_of(path)?, path, despite_loss)
     }
 
-    /// Has a group that is in use filled on the device at `path`, which the settings name as a member of it. What is on
-    /// it will be gone.
+    /// Fills the device at `path` as a member of a group in use. The settings name the device as a member of the group.
+    /// All data on the device is lost.
     ///
     /// # Errors
-    /// [`MediaError`], also when all are there.
+    /// [`MediaError`], also when no member is out.
     pub fn join_side(&self, path: &Path, groups: &[(usize, Group)]) -> Result<(), MediaError> {
         let group = self.group_of(path)?;
         let named = group[0].device().group();
@@ -503,7 +503,7 @@ impl Settings {
         handle.join(storage, path).map_err(|why| MediaError::NoVacancy { why })
     }
 
-    /// The group that has a member at `path`.
+    /// The group with a member at `path`.
     fn group_of(&self, path: &Path) -> Result<Vec<Settings>, MediaError> {
         let named = |group: &Vec<Settings>| {
             is_group(group) && group.iter().any(|one| one.device().path == path)
@@ -513,7 +513,7 @@ impl Settings {
     }
 }
 
-/// Makes the devices of a group that has left its pool members of none.
+/// Clears the labels of a group that has left its pool.
 pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
     let forgotten = group.iter().map(|one| {
         let path = &one.device().path;
@@ -524,7 +524,7 @@ pub(super) fn forget(group: &[Settings]) -> Result<(), MediaError> {
     forgotten.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Labels the device at `path` as a member that is to be filled: the one with this number, or the one that is missing.
+/// Labels the device at `path` as a member to be filled: `member`, or otherwise the missing member.
 fn label_new(
     group: &[Settings],
     path: &Path,
@@ -549,8 +549,8 @@ fn label_new(
     Ok(storage)
 }
 
-/// Makes what the member at `path` says of all others what is believed, and with `despite_loss` it as well, whatever it
-/// lacks. Of a pair, this side alone is believed from then on.
+/// Makes the label of the member at `path` take precedence over all other labels. With `despite_loss` the member counts
+/// as current although it lacks data. In a pair, this side alone is current from then on.
 fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), MediaError> {
     let labels = labels_of(group);
     let own = group.iter().position(|one| one.device().path == path);
@@ -580,8 +580,8 @@ fn keep(group: &[Settings], path: &Path, despite_loss: bool) -> Result<(), Media
     kept.map_err(|fault| not_labelled(path, fault))
 }
 
-/// An error if the label of the other side of a pair calls only that side current: each side would call itself the only
-/// one then. An error, too, if nothing was ever copied to this side.
+/// An error if the other side's label calls only that side current. Otherwise each side would claim to be the only one.
+/// Also an error if this side is new and was never filled.
 fn may_be_kept(
     group: &[Settings],
     labels: &[Option<RaidLabel>],
@@ -594,26 +594,26 @@ fn may_be_kept(
         return Err(refused(group, &[], RaidError::Split(own, 1 - own)));
     } else if is_alone(1 - own) {
         format!(
-            "{other} says that it alone has everything: it was written while {one} was away, is what {one} is filled from, \
-             or was said to be believed. If it is to be lost, say `thermocline device replace POOL.toml {other} \
-             --yes-destroy {other}`"
+            "the label of {other} says that {other} alone has everything. {other} was written while {one} was away, is \
+             the source that fills {one}, or was kept by `device keep`. To lose {other}, run `thermocline device \
+             replace POOL.toml {other} --yes-destroy {other}`"
         )
     } else if labels[own].as_ref().is_some_and(|label| label.event == 0) {
-        format!("it is new, and nothing was copied to it yet: {other} has all")
+        format!("the side is new, and nothing was copied to it yet: {other} has all data")
     } else {
         return Ok(());
     };
     Err(MediaError::NoChange { path, why })
 }
 
-/// How many bytes a group of devices like these has for data, about.
+/// Approximate bytes for data of a group of these devices.
 pub(super) fn size_of(group: &[Settings]) -> Result<Bytes, MediaError> {
     let sizes = group.iter().map(Settings::size).collect::<Result<Vec<Bytes>, MediaError>>()?;
     let smallest = sizes.into_iter().map(|size| size.0).min().unwrap_or_default();
     Ok(Bytes(smallest.saturating_mul(group[0].shares(group.len()))))
 }
 
-/// Whether these are members of a group, and not one device.
+/// Whether these devices are a group, and not a single device.
 pub(super) fn is_group(group: &[Settings]) -> bool {
     group[0].device().group().is_some()
 }

@@ -1,4 +1,4 @@
-//! A device that is several, as others see it: how its members stand, and what is asked of it, from any thread.
+//! The handle of a group: the state of its members, and requests from any thread.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,34 +12,34 @@ use super::{Storage, Waker};
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Where it is.
+    /// The path of the member.
     pub path: PathBuf,
-    /// How it stands.
+    /// The state of the member.
     pub standing: MemberState,
-    /// Why it is out.
+    /// Why the member is out.
     pub why: Option<String>,
 }
 
 impl MemberStatus {
-    /// One that nothing was asked of yet.
+    /// A member at the start, before the group has reported its state.
     pub(super) fn out(path: PathBuf, why: Option<String>) -> MemberStatus {
         MemberStatus { path, standing: MemberState::Out, why }
     }
 }
 
-/// What the members of a group are to each other.
+/// The redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
-    /// Two sides that hold the same.
+    /// Two sides with the same data.
     Mirror,
-    /// What is written goes round; no member may be lost.
+    /// Data is striped over the members; no member may be lost.
     Striped,
-    /// What is written goes round, with parity: one member may be lost.
+    /// Data is striped with parity; one member may be lost.
     Parity,
 }
 
 impl GroupKind {
-    /// Its key in settings.
+    /// The key in the settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl GroupKind {
         }
     }
 
-    /// What a member is called.
+    /// The word for a member.
     #[must_use]
     pub const fn member(self) -> &'static str {
         match self {
@@ -59,22 +59,22 @@ impl GroupKind {
     }
 }
 
-/// How a group stands.
+/// The state of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupStatus {
-    /// What it is.
+    /// The kind of the group.
     pub kind: GroupKind,
-    /// Its name in the settings.
+    /// The name in the settings.
     pub name: String,
     /// Its members, by their number.
     pub members: Vec<MemberStatus>,
-    /// Bytes that the member which is being filled lacks.
+    /// Bytes that the member being filled lacks.
     pub lacking: Bytes,
     /// Bytes that were copied or computed to fill a member since the group was opened.
     pub filled: Bytes,
-    /// Bad places of a member that were written again from the others, since then.
+    /// Bad places of members that were rewritten since the opening.
     pub repaired: u64,
-    /// Why the pool was opened to be looked at, and is not served like this: what to do first.
+    /// Why the pool is open for inspection and cannot be served, with the steps to take first.
     pub refusal: Option<String>,
 }
 
@@ -84,13 +84,13 @@ impl GroupStatus {
         GroupStatus { kind, name, members, lacking, filled, repaired, refusal }
     }
 
-    /// Whether all members hold everything.
+    /// Whether all members are current.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.members.iter().all(|member| member.standing == MemberState::Current)
     }
 
-    /// What is at risk and what to do, as a sentence without its end; `None` if nothing is.
+    /// The risk and the remedy, as a sentence without its end; `None` without a risk.
     #[must_use]
     pub fn risk(&self) -> Option<String> {
         if let Some(refusal) = &self.refusal {
@@ -104,36 +104,36 @@ impl GroupStatus {
         };
         Some(match member.standing {
             MemberState::Filling if self.lacking == Bytes(0) => format!(
-                "{kind} `{name}`: {path} is filled, and counts when the labels say so; until then {so}"
+                "{kind} `{name}`: {path} is filled, and its new labels are not written yet; until then {so}"
             ),
             MemberState::Filling => format!(
-                "{kind} `{name}`: {path} lacks {}, which are copied while the pool is served; until then {so}",
+                "{kind} `{name}`: {path} lacks {}, and is filled while the pool is served; until then {so}",
                 self.lacking
             ),
             _ => format!(
-                "{kind} `{name}`: {path} is out ({}), so {so}; name a device for it in the settings and say `thermocline \
-                 device replace POOL.toml PATH`",
+                "{kind} `{name}`: {path} is out ({}), so {so}; set `path` in the settings to a new device and run \
+                 `thermocline device replace POOL.toml PATH`",
                 member.why.as_deref().unwrap_or("it is missing"),
             ),
         })
     }
 }
 
-/// Takes what an operator has to know of a group, on the thread of its pool.
+/// Receives notices of a group for an operator, on the thread of its pool.
 type Listener = Box<dyn FnMut(&str) + Send>;
 
-/// What others and the group tell each other.
+/// State shared by the group and its handles.
 pub(super) struct Shared {
     pub(super) status: GroupStatus,
-    /// A member to be filled, that was not there.
+    /// A new member that waits to be filled.
     pub(super) joining: Option<Box<dyn Storage>>,
     wake: Option<Waker>,
     listener: Option<Listener>,
-    /// What nobody listened to yet.
+    /// Notices before the first listener.
     unheard: VecDeque<String>,
 }
 
-/// A handle of a group. Clones are of the same.
+/// A handle of a group. Clones share one group.
 #[derive(Clone)]
 pub struct Group(Arc<Mutex<Shared>>);
 
@@ -150,18 +150,18 @@ impl Group {
         Group(Arc::new(Mutex::new(Shared { status, joining, wake, listener, unheard })))
     }
 
-    /// How it stands.
+    /// The state of the group.
     #[must_use]
     pub fn status(&self) -> GroupStatus {
         self.shared().status.clone()
     }
 
-    /// It is open to be looked at, and not to be served before something is done.
+    /// Marks the group as open for inspection only. `refusal` has the reason.
     pub(crate) fn refuse(&self, refusal: String) {
         self.shared().status.refusal = Some(refusal);
     }
 
-    /// Has `listener` hear of all that happens to the group, and of what did since it was opened.
+    /// Sends all notices to `listener`, including those since the opening.
     pub fn listen(&self, mut listener: Listener) {
         let mut shared = self.shared();
         shared.unheard.drain(..).for_each(|text| listener(&text));
@@ -171,7 +171,7 @@ impl Group {
     /// The number of the member that is out.
     ///
     /// # Errors
-    /// A sentence, when all are there.
+    /// A message, if no member is out.
     pub(crate) fn vacancy(&self) -> Result<usize, String> {
         let status = self.status();
         let out = status.members.iter().position(|one| one.standing == MemberState::Out);
@@ -183,12 +183,12 @@ impl Group {
                 GroupKind::Mirror => ("both its sides", paths.join(" and ")),
                 _ => ("all its members", paths.join(", ")),
             };
-            format!("{kind} `{name}` has {all}, {paths}: only one that failed can be replaced")
+            format!("{kind} `{name}` has {all}, {paths}: only a failed device can be replaced")
         })
     }
 
-    /// Gives the group a member in place of the one that is out; `storage` has room for it, and a label in its first
-    /// place.
+    /// Gives the group a new member in place of the member that is out. `storage` is large enough, and has a label in
+    /// its first place.
     ///
     /// # Errors
     /// As [`Group::vacancy`].
@@ -225,7 +225,7 @@ impl Group {
     }
 
     pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
-        // Listeners only print; nothing else of others runs under the lock.
+        // Listeners only print; no other foreign code runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

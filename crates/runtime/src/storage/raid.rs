@@ -1,4 +1,4 @@
-//! Several storages as one: carries out on members what an array asks of them.
+//! Several storages as one: carries out the commands of an array on its members.
 
 mod labels;
 mod notices;
@@ -21,34 +21,34 @@ use crate::Buffer;
 
 pub(crate) use labels::{erase, find, relabel, write_label};
 
-/// What buffers of parity and reads keep of their memory for later. Chosen, not measured.
+/// Bytes of parity and read buffers that are kept for reuse. Chosen, not measured.
 const POOL_BYTES: usize = 16 << 20;
 
-/// A member as it is found.
+/// A member as found.
 pub struct FoundMember {
-    /// Where its units are.
+    /// The storage of the member.
     pub storage: Box<dyn Storage>,
-    /// In which of its places its newest label is.
+    /// The place of its newest label.
     pub place: usize,
 }
 
-/// How a group is found and used.
+/// A group as found, and how to use it.
 pub struct FoundRaid {
-    /// Its name in the settings.
+    /// The name in the settings.
     pub name: String,
-    /// Where its members are, by their number.
+    /// Paths of the members, by their number.
     pub paths: Vec<PathBuf>,
-    /// Why one is missing.
+    /// Why a member is missing.
     pub why: Option<String>,
     /// Its members, by their number; `None` where one is missing.
     pub storages: Vec<Option<FoundMember>>,
-    /// What is to be done with them.
+    /// How the members start.
     pub start: ArrayStart,
-    /// Bytes per second that are computed to fill a member; `None`: no limit.
+    /// The most bytes per second to fill a member with; `None`: no limit.
     pub rate: Option<u64>,
-    /// What may be done.
+    /// How the group may be used.
     pub access: Access,
-    /// The member of a pair that is read only where the other one cannot be.
+    /// The side of a pair to avoid: read only if the other side cannot be read.
     pub avoid: Option<usize>,
 }
 
@@ -91,15 +91,15 @@ pub struct Raid {
     group: Group,
     begun: Instant,
     completions: Vec<(usize, Completion)>,
-    /// What the handle shows.
+    /// The state last shown by the handle.
     told: Option<ArrayStatus>,
 }
 
 impl Raid {
-    /// The group that was found, and a handle of it. Nothing is written before something is changed.
+    /// Opens the group, and returns a handle of it. The group writes nothing before the first change.
     ///
     /// # Panics
-    /// If a member has not the units of the group.
+    /// If a member has fewer units than the group needs.
     pub fn open(found: FoundRaid) -> (Raid, Group) {
         let FoundRaid { name, paths, why, storages, start, rate, access, avoid } = found;
         let shape = start.label.shape;
@@ -128,7 +128,7 @@ impl Raid {
         (raid, group)
     }
 
-    /// Hands members what the array has for them. Returns whether there was anything.
+    /// Hands the commands of the array to the members. Returns whether any command was handed over.
     fn act(&mut self) -> bool {
         self.take_news();
         self.array.handle_timeout(Time(self.begun.elapsed().as_nanos() as u64));
@@ -147,7 +147,7 @@ impl Raid {
         begun
     }
 
-    /// What was said to the handle.
+    /// Takes a new member from the handle, if one waits.
     fn take_news(&mut self) {
         let mut shared = self.group.shared();
         let joins = self.array.vacancy().and_then(|member| Some((member, shared.joining.take()?)));
@@ -176,7 +176,7 @@ impl Raid {
         (status.lacking, status.filled) = (array.lacking, array.filled);
     }
 
-    /// Waits for the members, and does what comes of their answers.
+    /// Waits for the members, and handles their completions.
     fn turn(&mut self, wait: Option<Duration>) {
         let mut completions = std::mem::take(&mut self.completions);
         let wait = wait.into_iter().chain(self.timeout()).min();
@@ -224,7 +224,7 @@ impl Storage for Raid {
     fn timeout(&self) -> Option<Duration> {
         let now = Time(self.begun.elapsed().as_nanos() as u64);
         let array = self.array.poll_timeout().map(|when| Duration::from_nanos(when.since(now).0));
-        // A member that came later may have nothing to wait with, where the first ones had.
+        // A new member may lack a descriptor although the first members had descriptors.
         let turn = (!self.array.is_idle() && !self.parts.have_descriptors()).then_some(TURN);
         array.into_iter().chain(turn).min()
     }
@@ -252,7 +252,8 @@ impl Storage for Raid {
 }
 
 impl Drop for Raid {
-    /// Says on all members that rows fit their parity, if they do: then nothing is compared when they are opened next.
+    /// Closes the array: labels record whether all rows agree with their parity. If all agree, the next opening
+    /// compares no rows.
     fn drop(&mut self) {
         if std::thread::panicking() {
             return;

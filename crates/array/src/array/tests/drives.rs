@@ -1,4 +1,4 @@
-//! Drives with volatile caches on a bench whose power may be cut at any command, and that may die.
+//! Drives with volatile caches on a bench. The bench can cut power at any command, and drives can die.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use thermocline_types::{Bytes, DeviceError, Rng};
 
 use crate::{Command, Completion, Fault, Layout, Memory, Token, layout_on};
 
-/// Bytes of transfers, and which of them a handle is of.
+/// A handle of a range of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -68,10 +68,10 @@ pub const BLOCK: usize = 4096;
 
 type Bytes4K = Arc<[u8]>;
 
-/// Blocks by number; those that are not there are zeros.
+/// Blocks by number; absent blocks are zeros.
 pub(super) type Blocks = BTreeMap<u64, Bytes4K>;
 
-/// Something that was done to a drive and may be lost: blocks that were written, `None` where they were reset.
+/// A change of a drive that may be lost: written blocks, or `None` for reset blocks.
 #[derive(Clone)]
 pub(super) struct Change {
     first: u64,
@@ -80,12 +80,12 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// What it makes of a block, if anything.
+    /// The new content of a block, if the change covers the block.
     fn of(&self, block: u64) -> Option<&Option<Bytes4K>> {
         self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
     }
 
-    /// Does it, or the first half of it: of one block, its first 64 bytes.
+    /// Applies the change. A torn change is cut to its first half, or to the first 64 bytes of one block.
     fn apply(&self, to: &mut Blocks, torn: bool) {
         let half = if torn && self.blocks.len() > 1 { self.blocks.len() / 2 } else { usize::MAX };
         for (block, bytes) in (self.first..).zip(&self.blocks).take(half) {
@@ -110,12 +110,12 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Death {
     pub side: usize,
-    /// After so many commands of its own.
+    /// Commands of the drive before its death.
     pub after: u64,
     pub error: DeviceError,
 }
 
-/// A drive: what is durable, and what is not yet.
+/// Durable blocks and cached changes of a drive.
 #[derive(Clone, Default)]
 pub(super) struct DriveState {
     pub durable: Blocks,
@@ -124,18 +124,18 @@ pub(super) struct DriveState {
 }
 
 impl DriveState {
-    /// A block as it is read; `None`: zeros.
+    /// The content of a block; `None`: zeros.
     fn look(&self, block: u64) -> Option<&Bytes4K> {
         let newest = self.cached.iter().rev().find_map(|change| change.of(block));
         newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
     }
 
-    /// Commands that it carried out.
+    /// Commands that the drive carried out.
     pub fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
+    /// The blocks after a power cut. `fates` gives for each change: 0 lost, 1 kept, otherwise torn.
     pub fn after_cut(&self, fates: &[u8]) -> Blocks {
         let mut left = self.durable.clone();
         for (change, fate) in self.cached.iter().zip(fates) {
@@ -154,19 +154,19 @@ pub(super) struct BenchState {
     /// Commands until the power is cut.
     pub left: u64,
     pub death: Option<Death>,
-    /// Blocks of a drive that it cannot read until they are written again.
+    /// Blocks of a drive that fail to read until they are rewritten.
     pub bad: BTreeSet<(usize, u64)>,
     pub done: u64,
-    /// Whether a reset leaves what was there.
+    /// Whether a reset keeps the old bytes.
     pub keeps: bool,
-    /// Whether drives take their time, so that much is under way at once.
+    /// Whether drives are slow, so that many commands overlap.
     pub lazy: bool,
     number: u64,
     rng: Rng,
     shape: RaidShape,
 }
 
-/// The bench. Clones are of the same.
+/// The bench. Clones share one bench.
 #[derive(Clone)]
 pub(super) struct Bench(Arc<Mutex<BenchState>>);
 
@@ -202,7 +202,7 @@ pub(super) struct TestDrive {
     bench: Bench,
     side: usize,
     layout: Layout,
-    /// With the number of the newest change when it was submitted.
+    /// Each command has the number of the newest change at its submission.
     queue: Vec<(Token, Command<Buffer>, u64)>,
 }
 
@@ -258,7 +258,7 @@ impl TestDrive {
                 drive.cached.push(Change { first, blocks, number });
             }
             Command::Flush(_) => {
-                // Only what was done when it was asked for, and what is below that.
+                // A flush covers changes made before its submission.
                 let kept: Vec<Change> =
                     drive.cached.iter().filter(|change| change.number > asked).cloned().collect();
                 for change in drive.cached.drain(..).filter(|change| change.number <= asked) {
@@ -285,7 +285,7 @@ impl TestDrive {
         if self.queue.is_empty() {
             return;
         }
-        // Some of them, in any order; of a lazy drive now and then none.
+        // Carries out some commands in any order; a lazy drive sometimes carries out none.
         let least = u64::from(!state.lazy);
         let some = least + state.rng.below(self.queue.len() as u64 + 1 - least);
         for _ in 0..some {
@@ -296,7 +296,7 @@ impl TestDrive {
         }
     }
 
-    /// Carries out a command at once; nothing else is under way.
+    /// Carries out a command at once; no other command is under way.
     pub fn at_once(&mut self, command: Command<Buffer>) -> Result<(), Fault> {
         self.submit(Token(0), command);
         let mut done = Vec::new();

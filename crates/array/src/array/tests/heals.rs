@@ -1,4 +1,4 @@
-//! One member is wrong: what was flushed is read in a version without it, and written again.
+//! One member is wrong: a version without the member gives the flushed data, and a heal rewrites the member.
 
 use thermocline_format::RaidLevel;
 use thermocline_types::{Bytes, DeviceError, DeviceId, Rng, UnitId, Version};
@@ -12,10 +12,10 @@ use super::world::{
 use super::{PROGRAM, SHORT, open_some, presences, with_a_stale_member};
 use crate::bugs::{ArrayBug, set};
 
-/// Units besides the one that is looked at are written to.
+/// A program that writes to another unit than the examined one.
 const ELSEWHERE: [Doing; 2] = [Doing::Append(&[(2, 1)]), Doing::Flush];
 
-/// What a crash leaves of a group that did a program, or some of it.
+/// The drives after a crash during a program.
 fn crashed(level: RaidLevel, seed: u64, rng: &mut Rng) -> (Vec<Blocks>, Written) {
     let bench = bench(level, formatted(level), seed);
     let mut written = Written::new(seed);
@@ -30,7 +30,7 @@ fn crashed(level: RaidLevel, seed: u64, rng: &mut Rng) -> (Vec<Blocks>, Written)
     (drives.iter().zip(fates).map(|(drive, fates)| drive.after_cut(fates)).collect(), written)
 }
 
-/// Changes bytes of some blocks of a member, its labels apart.
+/// Changes bytes of some blocks of a member, except its labels.
 fn flip(image: &mut Blocks, rng: &mut Rng) {
     let labels = 2;
     for (&block, bytes) in image.iter_mut().filter(|(block, _)| **block >= labels) {
@@ -42,7 +42,7 @@ fn flip(image: &mut Blocks, rng: &mut Rng) {
     }
 }
 
-/// Looks at all that is left with each member missing in turn.
+/// Reads all data with each member missing in turn.
 fn compare_without_each(bench: &Bench, written: &Written) -> Result<(), String> {
     let images: Vec<Blocks> = {
         let state = bench.state();
@@ -59,7 +59,7 @@ fn compare_without_each(bench: &Bench, written: &Written) -> Result<(), String> 
     Ok(())
 }
 
-/// Crashes of which a member is wrong besides. `early`: something is written before all was read.
+/// Crashes with one wrong member. With `early`, the group writes before all data is read.
 fn wrong_members(level: RaidLevel, seeds: std::ops::Range<u64>, early: bool) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
@@ -85,7 +85,7 @@ fn wrong_members(level: RaidLevel, seeds: std::ops::Range<u64>, early: bool) -> 
     Ok(())
 }
 
-/// A member has an earlier state, with the labels of the newest one.
+/// A member has an earlier state, with its newest labels.
 fn rolled_back(level: RaidLevel, seeds: std::ops::Range<u64>) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
@@ -112,7 +112,7 @@ fn rolled_back(level: RaidLevel, seeds: std::ops::Range<u64>) -> Result<(), Stri
         let (at, version) = (Bytes(0), Version::without(back));
         let distrust = Command::Distrust { at, version };
         assert_eq!(carry_out(&mut raid, distrust).result, Ok(()));
-        // After a power cut at this moment it is not believed either.
+        // After a power cut now, the member is still not believed.
         let images = bench.state().drives.iter().map(|drive| drive.durable.clone()).collect();
         let cut = super::world::bench(level, images, seed);
         let there = open_well(&cut);
@@ -143,7 +143,7 @@ fn a_member_that_was_rolled_back_is_filled() {
     LEVELS.into_iter().for_each(|level| rolled_back(level, 0..24).unwrap());
 }
 
-/// Three rows whose parity is on one member are in its log, which gives up one of them; a member has that one wrong.
+/// The log of one member holds three rows and gives up one. A member has a wrong piece of that row.
 fn full_log() -> Result<(), String> {
     let (level, shape) = (RaidLevel::Parity, shape(RaidLevel::Parity));
     let program = [Doing::Append(&[(0, 13), (1, 7), (2, 1)]), Doing::Flush];
@@ -167,7 +167,7 @@ fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
     full_log().unwrap();
 }
 
-/// A group with parity after a program, on drives that hold what is durable.
+/// A group with parity after a program, on drives with their durable blocks.
 fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
     let level = RaidLevel::Parity;
     let first = bench(level, formatted(level), 4);
@@ -179,7 +179,7 @@ fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
     (images, written)
 }
 
-/// A row is full, a member has one piece of it wrong, and a heal says that another piece is right.
+/// A full row has a wrong piece on one member, and a heal verifies another piece.
 fn healed_beside_a_wrong_piece() -> Result<(), String> {
     let (mut images, mut written) = reopened(&[Doing::Append(&[(0, 6)]), Doing::Flush]);
     let [(member, block), _] = places(RaidLevel::Parity);
@@ -209,7 +209,7 @@ fn the_log_gives_what_a_missing_member_has_in_a_version_without_another() {
     assert_eq!(read_version(&mut raid, 0, 0, Version::without(second)), Ok(right));
 }
 
-/// A member is put back, labels and log, to when its log had a row that is full by now.
+/// A member is rolled back with labels and log. Its log still has a row that is full by now.
 fn put_back_with_its_log() -> Result<(), String> {
     let (images, mut written) = reopened(&[Doing::Append(&[(0, 4)]), Doing::Flush]);
     let level = RaidLevel::Parity;
@@ -237,7 +237,7 @@ fn the_log_of_a_member_that_lacks_something_counts_for_nothing() {
     put_back_with_its_log().unwrap();
 }
 
-/// Has something changed, so that the group may write.
+/// Changes the group without effect, so that the group may write.
 fn begin(raid: &mut Raid) {
     let none = Command::Heal { at: at(0, 0), bytes: 0, version: Version::AS_READ };
     assert_eq!(carry_out(raid, none).result, Ok(()));
@@ -273,7 +273,7 @@ fn deliberate_bugs_of_healing_are_caught() {
     }
 }
 
-/// Opens what crashes left, whole and without each member, reads all of it in all versions, flushes and closes.
+/// Opens groups after crashes, whole and without each member. Reads all data in all versions, flushes and closes.
 fn nothing_is_written(level: RaidLevel, seeds: std::ops::Range<u64>) -> Result<(), String> {
     for seed in seeds {
         let mut rng = Rng::new(seed);
@@ -305,7 +305,7 @@ fn nothing_is_written_before_the_first_change() {
     LEVELS.into_iter().for_each(|level| nothing_is_written(level, 0..12).unwrap());
 }
 
-/// A group in which the first blocks of unit 0 were written.
+/// A group with data in the first blocks of unit 0.
 fn used(level: RaidLevel, seed: u64) -> (Bench, Raid, Written) {
     let bench = bench(level, formatted(level), seed);
     let mut raid = open_well(&bench);
@@ -314,7 +314,7 @@ fn used(level: RaidLevel, seed: u64) -> (Bench, Raid, Written) {
     (bench, raid, written)
 }
 
-/// The member with the first piece of unit 0, and another one of that row; and the block on each.
+/// The member with the first piece of unit 0 and another member of the row, with the block on each.
 fn places(level: RaidLevel) -> [(usize, u64); 2] {
     let shape = shape(level);
     let copy = shape.parity_of(0, 0).filter(|_| level.copies());
@@ -350,7 +350,7 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
         };
         assert!(told.into_iter().any(is_it));
         assert_eq!(read_first(&mut raid).degraded, None);
-        // What two members cannot read is an error, and costs no member.
+        // A block that two members cannot read is an error, and no member is dropped.
         bench.state().bad.extend([first, second]);
         assert!(written.compare(&mut raid).is_err());
         assert!(raid.is_whole() && bench.state().bad.len() == 2);
@@ -369,7 +369,8 @@ fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
         let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: without };
         assert!(carry_out(&mut raid, heal).result.is_err());
         assert!(raid.is_whole());
-        // The other member of the row is gone: no version without this one, and it can be distrusted no more.
+        // The other member of the row is gone. No version without this member exists, and the member cannot be
+        // distrusted.
         bench.state().death = Some(Death { side: other.0, after: 0, error: DeviceError::Gone });
         assert_eq!(read_version(&mut raid, 0, 0, without).map(drop), gone);
         assert!(raid.is_whole(), "it was asked without blame");

@@ -1,4 +1,4 @@
-//! A small group on a bench, and somebody who writes to it as the engine does: units front to back, in lives.
+//! A small group on a bench, and a user that writes like the engine: units front to back, in lives.
 
 use thermocline_format::{LogicalBlock, PoolId, RaidLevel};
 use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
@@ -6,7 +6,7 @@ use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
 
-/// The levels that can do without a member.
+/// The levels that survive the loss of a member.
 pub const LEVELS: [RaidLevel; 2] = [RaidLevel::Parity, RaidLevel::Mirrored];
 /// Units that programs write.
 pub const UNITS: usize = 3;
@@ -14,7 +14,7 @@ pub const UNITS: usize = 3;
 /// Blocks of a unit.
 const UNIT_BLOCKS: u32 = 33;
 
-/// With parity, rows of six blocks, the last one of a unit shorter. More than three members: a row may have nothing of
+/// With parity, rows have six blocks, and the last row of a unit is shorter. With four members, a partial row may lack
 /// two pieces.
 pub fn shape(level: RaidLevel) -> RaidShape {
     let parity = RaidShape {
@@ -35,7 +35,7 @@ pub fn shape(level: RaidLevel) -> RaidShape {
     }
 }
 
-/// How many members there are.
+/// Number of members.
 pub fn members(level: RaidLevel) -> usize {
     shape(level).members.into()
 }
@@ -57,7 +57,7 @@ impl Raid {
         self.array.submit(token, command);
     }
 
-    /// Hands commands to drives, lets those do something, and appends answers to `done`.
+    /// Hands commands to drives, lets the drives work, and appends answers to `done`.
     pub fn turn(&mut self, done: &mut Vec<Completion>) {
         self.array.handle_timeout(Time::ZERO);
         while let Some((member, token, command)) = self.array.poll_command() {
@@ -75,7 +75,7 @@ impl Raid {
         done.extend(std::iter::from_fn(|| self.array.poll_answer()));
     }
 
-    /// Works until something is so.
+    /// Runs the group until a condition holds.
     pub fn work_until(&mut self, what: &str, is_so: impl Fn(&Array<Heap>) -> bool) {
         let mut answers = Vec::new();
         for turn in 0.. {
@@ -109,7 +109,7 @@ impl Drop for Raid {
     }
 }
 
-/// A group whose members have labels and nothing else.
+/// A group whose members have labels and no data.
 pub fn formatted(level: RaidLevel) -> Vec<Blocks> {
     let (shape, members) = (shape(level), members(level));
     let labelled = |member: usize| {
@@ -132,7 +132,7 @@ pub fn formatted(level: RaidLevel) -> Vec<Blocks> {
     (0..members).map(labelled).collect()
 }
 
-/// A block in a version.
+/// Reads a block in a version.
 pub fn read_version(
     raid: &mut Raid,
     unit: usize,
@@ -175,13 +175,13 @@ pub fn open(bench: &Bench) -> Result<Option<Raid>, StartError> {
     open_with(bench, &all, Access::ReadWrite)
 }
 
-/// Opens the group whose members are all there and well.
+/// Opens the group with all members; all drives are well.
 pub fn open_well(bench: &Bench) -> Raid {
     open(bench).expect("labels are right").expect("it is well")
 }
 
-/// Opens the group with those that are there, and a member of a mirror alone if that is only looked at; `None` if the
-/// power is cut.
+/// Opens the group with the members in `there`; `None` if the power is cut. With read-only `access`, a lone member of a
+/// mirror is accepted.
 pub fn open_with(
     bench: &Bench,
     there: &[bool],
@@ -213,7 +213,7 @@ pub fn open_with(
     Ok(raid.array.broken().is_none().then_some(raid))
 }
 
-/// Waits for so many commands; their results in the order of their tokens.
+/// Waits for this number of commands. Returns their results in the order of their tokens.
 fn wait_for(raid: &mut Raid, commands: usize) -> Vec<Result<(), Fault>> {
     let mut done = Vec::new();
     for turn in 0.. {
@@ -251,7 +251,7 @@ fn state_of(raid: &Raid) -> String {
     )
 }
 
-/// Works until all members are current and their labels say so, or one is gone.
+/// Runs the group until all members are current and labelled, or a member is gone.
 pub fn fill_up(raid: &mut Raid) {
     let going =
         |array: &Array<Heap>| array.filling().is_some() || array.stale || array.relabel.is_some();
@@ -261,26 +261,26 @@ pub fn fill_up(raid: &mut Raid) {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Doing {
-    /// Appends so many blocks to units, all at once.
+    /// Appends this number of blocks to units, all at once.
     Append(&'static [(usize, usize)]),
-    /// The same, and flushes while that is under way.
+    /// Appends, and flushes while the writes are under way.
     AppendAndFlush(&'static [(usize, usize)]),
     Flush,
     Finish(usize),
     Reset(usize),
 }
 
-/// What is known of a unit.
+/// The expected state of a unit.
 #[derive(Clone, Debug, Default)]
 struct Unit {
     life: u64,
-    /// The blocks of this life, and how many of them are written and flushed.
+    /// The blocks of this life, and the numbers of written and flushed blocks.
     blocks: Vec<u64>,
     written: usize,
     durable: usize,
 }
 
-/// What was written to all units.
+/// The expected content of all units.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     units: Vec<Unit>,
@@ -302,7 +302,7 @@ impl Written {
         Written { units: vec![Unit::default(); UNITS], next: seed << 20 | 1 }
     }
 
-    /// Does what a program says for as long as it goes well.
+    /// Runs a program until a command fails. Returns whether all commands succeeded.
     pub fn run(&mut self, raid: &mut Raid, program: &[Doing]) -> Result<bool, String> {
         for op in program {
             let commands = self.begin(raid, op);
@@ -326,7 +326,7 @@ impl Written {
         Ok(true)
     }
 
-    /// Submits the commands of an operation; returns how many.
+    /// Submits the commands of an operation. Returns their number.
     fn begin(&mut self, raid: &mut Raid, op: &Doing) -> usize {
         let unit_id = |unit: &usize| UnitId(*unit as u32);
         match op {
@@ -359,7 +359,7 @@ impl Written {
             self.next += blocks as u64;
             self.units[unit].blocks.extend(&new);
             let bytes: Vec<u8> = new.iter().flat_map(|&block| content(block)).collect();
-            // In parts that end anywhere.
+            // The parts may end inside a block.
             let cut = bytes.len() / 3;
             let parts = vec![Buffer::of(&bytes[..cut]), Buffer::of(&bytes[cut..])];
             let command = Command::Write { at: at(unit, first), parts, class: Class(0) };
@@ -369,8 +369,7 @@ impl Written {
         commands
     }
 
-    /// The blocks of a unit from the first on for as long as they are those of this life, and whether all could be
-    /// read.
+    /// The leading blocks of a unit that belong to this life, and whether all blocks could be read.
     fn found(&self, raid: &mut Raid, unit: usize, most: usize) -> (Vec<u64>, bool) {
         let known = &self.units[unit].blocks[..most.min(self.units[unit].blocks.len())];
         let into: Vec<Buffer> = known.iter().map(|_| Buffer::of(&[0; BLOCK])).collect();
@@ -388,7 +387,7 @@ impl Written {
         (good.map(|(block, _)| *block).collect(), readable)
     }
 
-    /// Takes what is found for what there is, as whoever opens a pool does.
+    /// Takes the blocks found as the content of the group, as the engine does.
     pub fn recover(&mut self, raid: &mut Raid) -> Result<(), String> {
         for unit in 0..UNITS {
             let (found, _) = self.found(raid, unit, usize::MAX);
@@ -404,7 +403,7 @@ impl Written {
         Ok(())
     }
 
-    /// Has parity of all that is there made to agree with it: it was verified.
+    /// Heals all units, whose data was verified: parity is made to agree.
     pub fn heal_all(&self, raid: &mut Raid) {
         for (number, unit) in self.units.iter().enumerate() {
             let bytes = (unit.blocks.len().max(1) * BLOCK) as u64;
@@ -414,8 +413,8 @@ impl Written {
         wait_for(raid, UNITS);
     }
 
-    /// As [`Written::recover`], but each block is taken from any version that has it, as whoever checks what it reads
-    /// does, and what is wrong as it is read is written again.
+    /// Like [`Written::recover`], but takes each block from any version with the right bytes. The engine does the same
+    /// with its checks. With `heals`, wrong bytes are rewritten.
     pub fn judge(&mut self, raid: &mut Raid, heals: bool) -> Result<(), String> {
         for unit in 0..UNITS {
             let mut right = 0;
@@ -451,13 +450,13 @@ impl Written {
         Ok(())
     }
 
-    /// Everything that was written is there.
+    /// An error unless all written blocks read back.
     pub fn compare(&self, raid: &mut Raid) -> Result<(), String> {
         let readable = self.compare_written(raid)?;
         if readable { Ok(()) } else { Err(format!("cannot be read: {}", state_of(raid))) }
     }
 
-    /// Whether everything that was written can be read; an error if it is something else.
+    /// Whether all written blocks can be read. Wrong content is an error.
     fn compare_written(&self, raid: &mut Raid) -> Result<bool, String> {
         for unit in 0..UNITS {
             let written = self.units[unit].written;
@@ -474,7 +473,7 @@ impl Written {
     }
 }
 
-/// Fates of what each drive has not flushed: some.
+/// Some fates of each drive's unflushed changes.
 pub fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     /// Chosen: a test takes seconds.
     const MOST: usize = 6;
@@ -483,7 +482,7 @@ pub fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
         return vec![all(0)];
     }
     let mut some = vec![all(0), all(1)];
-    // One drive alone kept everything, or lost it.
+    // One drive keeps all changes or loses all, and the other drives the reverse.
     let one = rng.below(counts.len() as u64) as usize;
     for (one_has, others_have) in [(1, 0), (0, 1)] {
         let mut fates = all(others_have);

@@ -1,4 +1,4 @@
-//! Labels of members, read and written where nothing else is under way.
+//! Labels of members, read and written while no other command is under way.
 
 use thermocline_array::newest_label;
 use thermocline_format::{PoolId, RAID_PLACE_BYTES, RaidLabel, RaidShape};
@@ -7,10 +7,11 @@ use thermocline_types::{Bytes, Class, DeviceId};
 use super::super::{Command, Fault, Storage, Token};
 use crate::Buffer;
 
-/// The newest label on a storage, and in which place it is; of `pool`, where that is known. `None` if there is none.
+/// The newest label on a storage, and its place; `None` without a label. With `pool`, labels of other pools do not
+/// count.
 ///
 /// # Errors
-/// [`Fault`] when it cannot be read.
+/// [`Fault`] if the read fails.
 pub(crate) fn find(
     storage: &mut dyn Storage,
     pool: Option<PoolId>,
@@ -20,34 +21,34 @@ pub(crate) fn find(
     Ok(newest_label([&one, &other], pool))
 }
 
-/// Makes this the only label of a member, durably, and its log empty.
+/// Clears the labels and the log of a member, and writes this label, durably.
 ///
 /// # Errors
-/// [`Fault`] when it cannot be written.
+/// [`Fault`] if a write fails.
 pub(crate) fn write_label(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
     erase(storage)?;
     write(storage, RaidShape::label_place(0), &label.encode())
 }
 
-/// Makes this the newest label of a member, durably, and leaves its log alone.
+/// Writes this label as the newest label of a member, durably, and keeps the log.
 ///
 /// # Errors
-/// [`Fault`] when it cannot be written.
+/// [`Fault`] if a write fails.
 pub(crate) fn relabel(storage: &mut dyn Storage, label: &RaidLabel) -> Result<(), Fault> {
     let newest = find(storage, None)?.map_or(1, |(_, place)| place);
     write(storage, RaidShape::label_place(1 - newest), &label.encode())
 }
 
-/// Makes a storage no member of any group, durably.
+/// Clears the labels and the log of a storage, durably.
 ///
 /// # Errors
-/// [`Fault`] when it cannot be written.
+/// [`Fault`] if a write fails.
 pub(crate) fn erase(storage: &mut dyn Storage) -> Result<(), Fault> {
     let zeros = [0; RAID_PLACE_BYTES];
     for place in [0, 1] {
         write(storage, RaidShape::log_place(place), &zeros)?;
     }
-    // The newer label the last: until then, this is a member.
+    // The newer label is cleared last: until then the storage is a member.
     let newest = find(storage, None)?.map_or(0, |(_, place)| place);
     for place in [1 - newest, newest] {
         write(storage, RaidShape::label_place(place), &zeros)?;
@@ -67,7 +68,7 @@ fn read(storage: &mut dyn Storage, at: u64, bytes: usize) -> Result<Vec<u8>, Fau
     Ok(into.read().to_vec())
 }
 
-/// Carries out a command on a storage that nobody else uses, and waits for its end.
+/// Carries out a command on an otherwise unused storage, and waits for its end.
 fn carry_out(storage: &mut dyn Storage, command: Command) -> Result<(), Fault> {
     storage.submit(Token(0), command);
     let mut done = Vec::new();

@@ -1,4 +1,4 @@
-//! What an operator hears of an array.
+//! Notices of an array, in words for an operator.
 
 use thermocline_array::{ArrayNotice, MemberState};
 
@@ -6,7 +6,7 @@ use super::super::{Fault, GroupKind};
 use super::Raid;
 
 impl Raid {
-    /// Tells the listeners of the group.
+    /// Sends a notice to the listeners of the group.
     pub(super) fn tell(&mut self, notice: &ArrayNotice) {
         if let ArrayNotice::Failed { member, fault } = *notice {
             self.group.shared().status.members[member].why = Some(Fault::from(fault).to_string());
@@ -26,8 +26,8 @@ impl Raid {
             ArrayNotice::AllCurrent if is_pair => "both sides are current".to_owned(),
             ArrayNotice::AllCurrent => "all members are current".to_owned(),
             ArrayNotice::Failed { member, fault } => format!(
-                "{} failed ({}) and is done without; {left}. Name a device for it in the settings and say `thermocline \
-                 device replace POOL.toml PATH`",
+                "{} failed ({}), and the pool goes on without the device; {left}. Set `path` in the settings to a new \
+                 device and run `thermocline device replace POOL.toml PATH`",
                 path(member),
                 Fault::from(fault)
             ),
@@ -38,41 +38,40 @@ impl Raid {
                 };
                 let other = other.map(|other| format!(" while {} {}", path(other), how(other)));
                 format!(
-                    "{} failed ({}){}: nothing makes up for what it had, and no more is written",
+                    "{} failed ({}){}: no other member has its data, and writing stops",
                     path(member),
                     Fault::from(fault),
                     other.unwrap_or_default()
                 )
             }
             ArrayNotice::NotCompared { fault } => format!(
-                "a row cannot be compared with its parity ({}), which may be wrong",
+                "the parity of a row cannot be checked ({}), and may be wrong",
                 Fault::from(fault)
             ),
             ArrayNotice::Healed { member, unit, from, bytes, places } => {
                 let path = path(member);
                 let all = match places {
                     0..=1 => String::new(),
-                    more => format!("; that was place {more} of it"),
+                    more => format!("; {more} places so far"),
                 };
                 format!(
-                    "{path} held {bytes} wrong or unreadable bytes at byte {from} of its unit {unit}: they were written \
-                     again from the others{all}"
+                    "{path} held {bytes} wrong or unreadable bytes at byte {from} of its unit {unit}, now rewritten \
+                     with the right data{all}"
                 )
             }
             ArrayNotice::Distrusted { member } => format!(
-                "{} lacks data that was flushed: it was put back to an earlier state, or says too soon that it has \
-                 flushed. It is filled anew from the others; until then {left}",
+                "{} lacks flushed data: the device was put back to an earlier state, or reports flushes too early. The \
+                 device is filled anew; until then {left}",
                 path(member)
             ),
             ArrayNotice::NotFilled { member, bytes, fault } => format!(
-                "{bytes} bytes cannot be computed to fill {} ({}): it lacks them",
+                "{bytes} bytes of {} cannot be computed ({}), and stay missing",
                 path(member),
                 Fault::from(fault)
             ),
-            ArrayNotice::NoLabel { fault } => format!(
-                "no label can be written ({}), so nothing more is written",
-                Fault::from(fault)
-            ),
+            ArrayNotice::NoLabel { fault } => {
+                format!("no label can be written ({}), so writing stops", Fault::from(fault))
+            }
         }
     }
 }

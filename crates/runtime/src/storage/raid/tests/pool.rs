@@ -1,5 +1,5 @@
-//! Whole pools on a group: the engine writes, power is cut with rows torn, a member dies or is missing, and what was
-//! flushed is read, with all members and then without any one of them.
+//! Whole pools on a group. The engine writes, power cuts tear rows, a member dies or is missing. Flushed data stays
+//! readable, with all members and then without each one.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::storage::bench::{BLOCK, Bench, Blocks, Death};
 
 const MEMBERS: usize = 4;
 
-/// Blocks that are written: few, so that many are written again.
+/// Number of blocks to write. Few blocks, for many overwrites.
 const SPAN: u64 = 200;
 
 const DEPTH: usize = 6;
@@ -37,7 +37,7 @@ fn bench(images: Vec<Blocks>, seed: u64) -> Bench {
     Bench::new(images, layout_on(&shape()), seed)
 }
 
-/// A group whose members have labels and nothing else.
+/// A group whose members have labels and no data.
 fn labelled() -> Vec<Blocks> {
     let shape = shape();
     let bench = Bench::new(vec![Blocks::new(); MEMBERS], layout_on(&shape), 1);
@@ -62,7 +62,7 @@ fn labelled() -> Vec<Blocks> {
     state.drives.iter().map(|drive| drive.durable.clone()).collect()
 }
 
-/// Opens the group with those that are there; `None` if the power is cut.
+/// Opens the group with the members in `there`; `None` if the power is cut.
 fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<(Raid, Group)>, StartError> {
     let mut storages: Vec<_> = (0..MEMBERS).map(|member| Some(bench.drive(member))).collect();
     let find = |(member, storage): (usize, &mut Option<Box<dyn Storage>>)| {
@@ -87,7 +87,7 @@ fn open(bench: &Bench, there: [bool; MEMBERS]) -> Result<Option<(Raid, Group)>, 
     Ok(Some(Raid::open(found)))
 }
 
-/// Fates of what each drive has not flushed: some.
+/// Some fates of each drive's unflushed changes.
 fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     /// Chosen: a test takes seconds.
     const MOST: usize = 6;
@@ -96,7 +96,7 @@ fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
         return vec![all(0)];
     }
     let mut some = vec![all(0), all(1)];
-    // One drive alone kept everything, or lost it.
+    // One drive keeps all changes or loses all, and the other drives the reverse.
     let one = rng.below(counts.len() as u64) as usize;
     for (one_has, others_have) in [(1, 0), (0, 1)] {
         let mut fates = all(others_have);
@@ -110,7 +110,7 @@ fn fates(counts: &[usize], rng: &mut Rng) -> Vec<Vec<Vec<u8>>> {
     some
 }
 
-/// Which members are there.
+/// All members present, and each one missing in turn.
 fn presences() -> impl Iterator<Item = [bool; MEMBERS]> {
     let without = |gone: usize| std::array::from_fn(|member| member != gone);
     (0..=MEMBERS).map(without)
@@ -120,7 +120,7 @@ fn may_be_too_few(there: [bool; MEMBERS], died: Option<usize>) -> bool {
     died.is_some_and(|died| (0..MEMBERS).any(|member| member != died && !there[member]))
 }
 
-/// What is known of the blocks: the newest version that was sent, and the newest that must be there.
+/// For each block, the newest version sent and the oldest version allowed.
 #[derive(Clone)]
 struct Ledger(Vec<(u64, u64)>);
 
@@ -133,7 +133,7 @@ fn content(lba: u64, version: u64) -> Buffer {
     Buffer::new(thermocline_target::Buffer::from_bytes(&bytes))
 }
 
-/// A closed pool with one volume, and nothing in it.
+/// A closed, empty pool with one volume.
 fn formatted() -> (Vec<Blocks>, VolumeId) {
     let bench = bench(labelled(), 1);
     let (raid, _) = open(&bench, [true; MEMBERS]).unwrap().expect("it is well");
@@ -147,7 +147,7 @@ fn formatted() -> (Vec<Blocks>, VolumeId) {
     (drives, volume)
 }
 
-/// Writes at random, with flushes among that, until it is not answered well any more, or `most` were answered.
+/// Writes random blocks with flushes between. Stops at the first failure or after `most` answers.
 fn write(
     driver: &mut Driver<Raid>,
     volume: VolumeId,
@@ -187,7 +187,7 @@ fn write(
     }
 }
 
-/// Reads everything: what is there is what there is from now on.
+/// Reads all blocks. From now on the versions found must stay.
 fn read(driver: &mut Driver<Raid>, volume: VolumeId, ledger: &mut Ledger) -> Result<(), String> {
     for (lba, known) in (0..).zip(&mut ledger.0) {
         let into = Buffer::new(thermocline_target::Buffer::zeroed(BLOCK));
@@ -209,7 +209,7 @@ fn read(driver: &mut Driver<Raid>, volume: VolumeId, ledger: &mut Ledger) -> Res
     Ok(())
 }
 
-/// Opens what is left with those that are there, reads it, goes on, and reads it without one more.
+/// Opens the pool with the members in `there`, reads all blocks, writes more, and reads again without another member.
 fn recovered(
     bench: &Bench,
     there: [bool; MEMBERS],
@@ -248,8 +248,8 @@ fn commands_of_opening(images: &[Blocks]) -> u64 {
     commands
 }
 
-/// Cuts the power somewhere, in worlds of these seeds; of one in two a member dies before. Returns the states that were
-/// looked at.
+/// Cuts the power at a random command, for each seed. In every second world a member dies before. Returns the number of
+/// states examined.
 fn cut(seeds: std::ops::Range<u64>) -> Result<u64, String> {
     let (images, volume) = formatted();
     let opening = commands_of_opening(&images);

@@ -1,4 +1,4 @@
-//! Groups of all kinds and sizes, over memory: they do what any storage does, with each member and without one.
+//! Groups of all kinds and sizes in memory. They behave like any storage, with all members and without one.
 
 use thermocline_array::{MemberStart, layout_on};
 use thermocline_format::{LogicalBlock, PoolId, RaidLabel, RaidShape};
@@ -17,7 +17,7 @@ const LEVELS: [(RaidLevel, usize); 6] = [
     (RaidLevel::Striped, 3),
 ];
 
-/// A new group over memory, without the members that are missing.
+/// A new group in memory, without the missing member.
 fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<usize>) -> Raid {
     let unit_blocks = (1 << 20) / block.bytes() as u32 + 5;
     let shape = RaidShape::new(level, members, block, unit_blocks, 5).expect("it can be");
@@ -79,8 +79,8 @@ fn carry_out(raid: &mut Raid, commands: Vec<Command>) {
     assert!(done.len() == count && done.iter().all(|one| one.result.is_ok()), "{done:?}");
 }
 
-/// A unit that was filled in pieces of any length is read in pieces of any other length, from the member or without it,
-/// while flushes come in between.
+/// A unit is written in pieces of any length and read in pieces of any other length. The reads use all members or all
+/// but one, with flushes between.
 #[test]
 fn what_was_written_in_any_pieces_is_read_in_any_others() {
     let mut rng = Rng::new(11);
@@ -126,7 +126,7 @@ fn read_some(raid: &mut Raid, content: &[u8], rng: &mut Rng) {
     });
     let ranges: Vec<_> = ranges.collect();
     let into = ranges.iter().map(|(_, length)| {
-        // Anywhere in memory.
+        // The buffer starts at any place in memory.
         let all = Buffer::new(thermocline_target::Buffer::zeroed(length + 1536));
         all.part(rng.below(4) as usize * 512, *length)
     });
