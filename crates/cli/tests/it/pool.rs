@@ -147,7 +147,10 @@ fn what_is_damaged_is_named() {
     );
     assert!(checked.out.starts_with(&expected), "{}", checked.out);
     let scrubbed = run(folder, "scrub pool.toml");
-    let place = format!("unit {unit} block {block} is not what was written\none place is damaged:");
+    let place = format!(
+        "unit {unit} block {block}, 4 KiB of volume `main` at byte 0, is not what was written\n\
+         one place is damaged:"
+    );
     assert!(scrubbed.code == 1 && scrubbed.out.starts_with(&place), "{}", scrubbed.out);
     let ledger = run(folder, "check pool.toml --ledger l --json");
     let report: Value = serde_json::from_str(&ledger.out).expect("JSON");
