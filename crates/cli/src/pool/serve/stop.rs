@@ -13,12 +13,9 @@ const ONE: Duration = Duration::from_secs(1);
 /// Between two looks at whether it is done: short against what a stop takes. Chosen, not measured.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Address space reserved for the stop. Chosen: a few stacks of threads.
+/// Address space reserved for the stop, and the least address space to start with. Chosen: a few stacks of threads.
 const KEPT: usize = 8 << 20;
-
-/// The least address space to start with. The allocator takes it in parts of tens of MiB; a thread that begins with less
-/// may find no byte, and aborts the program. Measured: starts fail with up to 123 MiB.
-const TO_BEGIN: usize = 128 << 20;
+const TO_BEGIN: usize = 32 << 20;
 
 /// Stack of a thread that waits for a stop. Chosen.
 const STACK: usize = 256 << 10;
