@@ -141,6 +141,7 @@ const LOST_FILE: &str = "no write is taken any more; copy from the volumes what 
 
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    stop::reserve_if_limited()?;
     let settings = Settings::load(&args.settings)?;
     let serve = args.over(&settings.serve);
     let sockets = Sockets::open(&addresses(&args.settings, &serve))?;

@@ -49,7 +49,7 @@ fn a_stop_takes_no_memory_that_is_not_there() {
     let folder = folder.path();
     format(folder);
     let program = env!("CARGO_BIN_EXE_thermocline");
-    let (mut began, mut refused, mut aborted) = (0, 0, 0);
+    let (mut began, mut refused) = (0, 0);
     for kib in (0..60).map(|step| 250_000 - 4000 * step) {
         let mut command = Command::new("sh");
         let text = format!("ulimit -v {kib}; exec {program} serve pool.toml");
@@ -62,11 +62,8 @@ fn a_stop_takes_no_memory_that_is_not_there() {
         if line.is_empty() {
             let done = child.wait_with_output().expect("it is ours");
             let (code, err) = (done.status.code(), String::from_utf8_lossy(&done.stderr));
-            // A thread that begins may find that the allocator has left no byte: nothing was served then.
-            let starved = code.is_none() && err.starts_with("memory allocation of");
             let in_order = matches!(code, Some(1 | 2)) && !err.contains("panicked");
-            assert!(in_order || starved, "{kib} KiB: {code:?}, {err}");
-            aborted += u32::from(starved);
+            assert!(in_order, "{kib} KiB: {code:?}, {err}");
             refused += 1;
             if err.contains("ulimit -v") {
                 // With much less no program begins.
@@ -81,5 +78,5 @@ fn a_stop_takes_no_memory_that_is_not_there() {
         assert_eq!(done.status.code(), Some(0), "{kib} KiB: {err}");
         began += 1;
     }
-    assert!(began > 10 && refused > 0 && aborted <= 2, "{began}, {refused}, {aborted}");
+    assert!(began > 10 && refused > 0, "{began} began, {refused} did not");
 }
