@@ -19,7 +19,7 @@
 //! * The array reads a member only if the member holds the data. Bytes are not written while they are copied.
 //! * A label calls a member current only when all data of the member is durable.
 //!
-//! `docs/adr/0045-striped-groups.md` and `0071-a-pair-is-a-group-of-two.md` show why this suffices.
+//! `docs/adr/0045-groups.md` shows why this suffices.
 
 mod answers;
 mod boot;

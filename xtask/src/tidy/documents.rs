@@ -33,21 +33,23 @@ fn check_changelog(text: &str) -> Vec<Violation> {
     vec![Violation::new(CHANGELOG, 0, "there is no section `## [Unreleased]`")]
 }
 
-/// Decisions, as file name and text in order of file name, are numbered from 0001 without gaps and have the same parts.
+/// Decisions, as file name and text in order of file name, have numbers of their own and the same parts. A number is
+/// free where a decision was merged into another one.
 fn check_decisions(decisions: &[(&str, &str)]) -> Vec<Violation> {
     let mut found = Vec::new();
-    for (index, (name, text)) in decisions.iter().enumerate() {
+    let mut last = "";
+    for (name, text) in decisions {
         let path = format!("{DECISIONS}{name}");
-        let number = format!("{:04}", index + 1);
-        if !name.starts_with(&format!("{number}-")) || !name.ends_with(".md") {
-            found.push(Violation::new(&path, 0, format!("the name must be {number}-title.md")));
+        let number = name.get(..4).unwrap_or_default();
+        let counts = number.bytes().all(|byte| byte.is_ascii_digit()) && number > last;
+        if !counts || name.get(4..5) != Some("-") || !name.ends_with(".md") {
+            let message = format!("the name must be NNNN-title.md, with a number above `{last}`");
+            found.push(Violation::new(&path, 0, message));
         }
+        last = number;
         if !text.starts_with(&format!("# {number}: ")) {
-            found.push(Violation::new(
-                &path,
-                1,
-                format!("the heading must be `# {number}: title`"),
-            ));
+            let message = format!("the heading must be `# {number}: title`");
+            found.push(Violation::new(&path, 1, message));
         }
         for part in ["Date: ", "## Context", "## Decision", "## Consequences"] {
             if !text.lines().any(|line| line.starts_with(part)) {
@@ -83,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn decisions_are_numbered_without_gaps() {
-        let (one, two) = (decision("0001"), decision("0002"));
-        assert!(check_decisions(&[("0001-a.md", &one), ("0002-b.md", &two)]).is_empty());
-        let three = decision("0003");
-        assert_eq!(check_decisions(&[("0001-a.md", &one), ("0003-b.md", &three)]).len(), 2);
-        assert_eq!(check_decisions(&[("0001-a.md", &one), ("0001-b.md", &one)]).len(), 2);
+    fn decisions_have_rising_numbers() {
+        let (one, three) = (decision("0001"), decision("0003"));
+        assert!(check_decisions(&[("0001-a.md", &one), ("0003-b.md", &three)]).is_empty());
+        assert_eq!(check_decisions(&[("0001-a.md", &one), ("0001-b.md", &one)]).len(), 1);
+        assert_eq!(check_decisions(&[("0001-a.md", &one), ("0004-b.md", &three)]).len(), 1);
+        assert_eq!(check_decisions(&[("1-a.md", &one)]).len(), 2);
     }
 
     #[test]
