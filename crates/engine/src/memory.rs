@@ -1,7 +1,7 @@
 //! Memory for pages of maps: who may have how many, which go, and what is done when none can.
 //!
 //! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page that was used since the
-//! hand came by stays for another round. What differs from media in a page that goes is kept in its patch (ADR 0047),
+//! hand came by stays for another round. What differs from media in a page that goes is kept in its patch (ADR 0028),
 //! which takes memory of the same budget.
 //!
 //! Invariants:

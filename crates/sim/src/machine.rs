@@ -367,7 +367,7 @@ impl Machine {
             Some(self.arena.read(self.arena.gather(&sectors)))
         };
         match self.engine.miscounted(read) {
-            // What nobody could read when its volume was deleted stays counted (ADR 0020).
+            // What nobody could read when its volume was deleted stays counted (ADR 0028).
             Some((_, counted, led_to)) if counted > led_to && self.pages_lost() > 0 => {}
             Some((unit, counted, led_to)) => {
                 return Err(Trouble::Miscounted(unit, counted, led_to));

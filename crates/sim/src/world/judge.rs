@@ -158,7 +158,7 @@ impl World {
     }
 
     /// Whether there may be no room for a write. Pages of maps that could not be read count as full, and those that
-    /// could not be read when their volume was deleted stay counted (ADR 0020).
+    /// could not be read when their volume was deleted stay counted (ADR 0028).
     pub(super) fn may_be_full(&self) -> bool {
         if self.fast_are_spoiled() {
             return true;
