@@ -71,32 +71,44 @@ struct Figure {
     cpu: f64,
 }
 
+/// Ours divided by theirs at one point.
+pub struct Ratio {
+    /// Front end, pattern, depth and connections.
+    pub name: String,
+    /// Of requests per second: above 1 is better.
+    pub rate: f64,
+    /// Of the server's CPU time per request: below 1 is better.
+    pub cpu: f64,
+}
+
 /// Measures and prints the tables; the second says why not where it cannot be measured.
 ///
 /// # Errors
 /// When `fio` or `nbdkit` is missing, or anything fails.
-pub fn run(repo: &Repo) -> Result<()> {
+pub fn run(repo: &Repo) -> Result<Vec<Ratio>> {
     for (program, package) in [("fio", "fio"), ("nbdkit", "nbdkit")] {
         ensure!(
             is_there(program),
             "`{program}` is missing (Debian and Ubuntu: apt-get install {package})"
         );
     }
-    cargo(repo, "build", &["build", "--release", "--quiet", "-p", "thermocline"])?;
-    {
+    cargo(repo, "build", &["build", "--profile", "dist", "--quiet", "--bin", "thermocline"])?;
+    let mut ratios = {
         let folder = Folder::new("nbd")?;
         let ours = Server::thermocline(repo, folder.path())?;
         let theirs = Server::nbdkit(folder.path())?;
-        compare("over NBD", "nbdkit", [&ours, &theirs], &POINTS)?;
-    }
+        compare("over NBD", "nbdkit", [&ours, &theirs], &POINTS)?
+    };
     if let Some(reason) = files::missing() {
         println!("\nSKIPPED: loop devices on files of FUSE: {reason}");
-        return Ok(());
+        return Ok(ratios);
     }
     let folder = Folder::new("files")?;
     let ours = files::thermocline(repo, folder.path())?;
     let theirs = files::nbdfuse(folder.path())?;
-    compare("FUSE and loop device", "nbdfuse", [&ours.server, &theirs.server], &DEVICE_POINTS)
+    let servers = [&ours.server, &theirs.server];
+    ratios.extend(compare("FUSE and loop device", "nbdfuse", servers, &DEVICE_POINTS)?);
+    Ok(ratios)
 }
 
 /// Whether a program can be started.
@@ -106,7 +118,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Measures all points on ours and theirs, and prints a table.
-fn compare(title: &str, name: &str, servers: [&Server; 2], points: &[Point]) -> Result<()> {
+fn compare(title: &str, name: &str, servers: [&Server; 2], points: &[Point]) -> Result<Vec<Ratio>> {
     for server in servers {
         measure(server, &point("fill", "write", "1m", 4, 1))?;
     }
@@ -115,6 +127,7 @@ fn compare(title: &str, name: &str, servers: [&Server; 2], points: &[Point]) -> 
         "{:24}{:>5}{:>5}{:>10}{name:>8}{:>6}{:>12}{name:>8}{:>6}",
         "", "depth", "conn", "ours", "ratio", "ours", "ratio"
     );
+    let mut ratios = Vec::new();
     for point in points {
         let (ours, theirs) = (measure(servers[0], point)?, measure(servers[1], point)?);
         println!(
@@ -129,8 +142,13 @@ fn compare(title: &str, name: &str, servers: [&Server; 2], points: &[Point]) -> 
             theirs.cpu,
             ours.cpu / theirs.cpu,
         );
+        ratios.push(Ratio {
+            name: format!("{title}, {}, {} x {}", point.name, point.depth, point.connections),
+            rate: ours.rate / theirs.rate,
+            cpu: ours.cpu / theirs.cpu,
+        });
     }
-    Ok(())
+    Ok(ratios)
 }
 
 /// Runs fio at one point on one server.

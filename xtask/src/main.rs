@@ -6,12 +6,14 @@
 
 mod bench;
 mod bench_serve;
+mod history;
 mod imports;
 mod mutants;
 mod parts;
 mod purity;
 mod repo;
 mod rust_source;
+mod shard;
 mod sim;
 mod step;
 mod tidy;
@@ -23,6 +25,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use repo::Repo;
+use shard::Shard;
 use step::{cargo, cargo_last, cargo_with, rules};
 
 #[derive(Parser)]
@@ -91,8 +94,21 @@ enum Command {
         #[arg(long, requires = "check", conflicts_with = "names")]
         quick: bool,
     },
-    /// What CI runs: the same as `test`.
-    Ci,
+    /// Appends a line to `docs/history.jsonl` and draws all lines: CPU seconds of a clean release build, size of the
+    /// program, lines, words.
+    History {
+        /// Draw without measuring.
+        #[arg(long)]
+        draw: bool,
+        /// Have the ratios of `bench serve` in the line.
+        #[arg(long, conflicts_with = "draw")]
+        bench: bool,
+    },
+    /// One shard of `test`, for a machine of its own: together they run what `test` runs. Without a name, all of it.
+    Ci {
+        /// Which one.
+        shard: Option<Shard>,
+    },
 }
 
 /// Benches that are programs against each other.
@@ -124,7 +140,7 @@ fn run(command: Command) -> Result<()> {
         Command::Check => check(&repo),
         Command::Tidy => tidy_rules(&repo),
         Command::Test { no_check } => test(&repo, no_check),
-        Command::Bench { suite: Some(Suite::Serve), .. } => bench_serve::run(&repo),
+        Command::Bench { suite: Some(Suite::Serve), .. } => bench_serve::run(&repo).map(drop),
         Command::Bench { suite: Some(Suite::Tier), criterion, .. } => {
             let bench = ["bench", "--quiet", "-p", "thermocline-runtime", "--bench", "tier", "--"];
             let rows = criterion.iter().map(String::as_str);
@@ -139,7 +155,9 @@ fn run(command: Command) -> Result<()> {
             validation::check(&repo, &names, quick)
         }
         Command::Validation { check: false, names, .. } => validation::write(&repo, &names),
-        Command::Ci => test(&repo, false),
+        Command::History { draw, bench } => history::run(&repo, draw, bench),
+        Command::Ci { shard: None } => test(&repo, false),
+        Command::Ci { shard: Some(shard) } => shard.run(&repo),
     }
 }
 

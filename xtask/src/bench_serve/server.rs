@@ -110,7 +110,7 @@ pub fn serve(repo: &Repo, folder: &Path) -> Result<Command> {
         "[device]\npath = 'pool.img'\nsize = '2GiB'\n\n[[volumes]]\nname = 'main'\nsize = '{SIZE}'\n"
     );
     fs::write(folder.join("pool.toml"), settings)?;
-    let program = target_folder(repo)?.join("release/thermocline");
+    let program = target_folder(repo)?.join("dist/thermocline");
     let made = Command::new(&program).args(["format", "pool.toml"]).current_dir(folder).output()?;
     ensure!(made.status.success(), "no pool: {}", String::from_utf8_lossy(&made.stderr));
     let mut serve = Command::new(&program);

@@ -1,0 +1,80 @@
+//! Shards of the tests: each compiles the packages it tests and nothing above them.
+
+use anyhow::Result;
+
+use crate::repo::Repo;
+use crate::step::{cargo, cargo_last};
+use crate::{check, sim};
+
+/// A part of the tests for a machine of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shard {
+    /// Rules, clippy, rustdoc, fuzz targets: no test runs.
+    Fast,
+    /// The core, the engine, the format, groups; the simulation, its deliberate bugs, half a million crash states.
+    Engine,
+    /// Pools, front ends and the program.
+    Service,
+    /// Simulated drives, traces, the lab and its reports; the rules of the repository.
+    Lab,
+}
+
+/// Packages of the simulation are tested by [`sim::tests`], with deliberate bugs.
+const ENGINE: [&str; 5] = ["types", "ftl", "format", "engine", "array"];
+const SERVICE: [&str; 5] = ["target", "nbd", "fuse", "runtime", "cli"];
+const LAB: [&str; 5] = ["nand", "record", "report", "workload", "lab"];
+
+impl Shard {
+    /// Runs it; the last lines are the test runner's.
+    ///
+    /// # Errors
+    /// At the first step that fails.
+    pub fn run(self, repo: &Repo) -> Result<()> {
+        match self {
+            Self::Fast => return check(repo),
+            Self::Engine => {
+                sim::tests(repo)?;
+                sim::crash_states(repo)?;
+            }
+            Self::Service | Self::Lab => {}
+        }
+        let packages = self.packages(repo)?;
+        let packages: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();
+        let with = |more: &[&'static str]| [&["test"], &packages[..], more].concat();
+        cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
+        cargo_last(repo, "tests", &with(&["--lib", "--bins", "--tests"]))
+    }
+
+    /// Names of packages as Cargo knows them.
+    fn packages(self, repo: &Repo) -> Result<Vec<String>> {
+        let short: &[&str] = match self {
+            Self::Fast => &[],
+            Self::Engine => &ENGINE,
+            Self::Service => &SERVICE,
+            Self::Lab => &LAB,
+        };
+        let manifests = repo.manifests()?;
+        let here = manifests.iter().filter(|one| short.contains(&one.short_name()));
+        let mut packages: Vec<String> = here.map(|one| one.package_name().to_owned()).collect();
+        if self == Self::Lab {
+            packages.push("xtask".to_owned());
+        }
+        Ok(packages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_is_in_one_shard() {
+        let repo = Repo::open().unwrap();
+        let mut sharded: Vec<&str> = [&ENGINE[..], &SERVICE, &LAB, &["sim", "xtask"]].concat();
+        sharded.sort_unstable();
+        let manifests = repo.manifests().unwrap();
+        let mut crates: Vec<&str> = manifests.iter().map(|one| one.short_name()).collect();
+        crates.sort_unstable();
+        assert_eq!(sharded, crates);
+    }
+}
