@@ -32,9 +32,12 @@ impl Division {
     /// # Errors
     /// [`RaidShapeError`].
     pub fn shape(&self, unit: Bytes, member: Bytes) -> Result<RaidShape, RaidShapeError> {
-        let GroupSpec { level, members } = self.spec;
+        let GroupSpec { level, members, piece } = self.spec;
         let per_unit = u32::try_from(unit.0 / self.logical.bytes() as u64).unwrap_or(u32::MAX);
-        let shape = RaidShape::new(level, members, self.logical, per_unit, 1)?;
+        let mut shape = RaidShape::new(level, members, self.logical, per_unit, 1)?;
+        if let Some(piece) = piece {
+            shape = shape.in_pieces(piece.0.min(u32::MAX.into()) as u32)?;
+        }
         let units = u64::from(shape.units_on(member.0)).min(MAX_UNITS) as u32;
         Ok(RaidShape { units, ..shape })
     }

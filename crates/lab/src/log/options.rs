@@ -16,6 +16,8 @@ pub struct GroupSpec {
     pub level: RaidLevel,
     /// Number of members.
     pub members: usize,
+    /// Bytes of a piece, if given; otherwise as pools choose them.
+    pub piece: Option<Bytes>,
 }
 
 impl GroupSpec {
@@ -28,7 +30,8 @@ impl GroupSpec {
 
 impl fmt::Display for GroupSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.level.name(), self.members)
+        write!(f, "{}:{}", self.level.name(), self.members)?;
+        self.piece.map_or(Ok(()), |piece| write!(f, ":{}", piece.0))
     }
 }
 
@@ -36,8 +39,10 @@ impl FromStr for GroupSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<GroupSpec, String> {
-        let (name, members) =
-            text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
+        let mut parts = text.split(':');
+        let (name, members) = (parts.next().unwrap_or_default(), parts.next());
+        let (piece, rest) = (parts.next(), parts.next());
+        let piece = piece.map(size).transpose()?;
         let levels = [RaidLevel::Parity, RaidLevel::Striped, RaidLevel::Mirrored];
         let level = levels.into_iter().find(|level| level.name() == name);
         let level = level.ok_or_else(|| {
@@ -50,8 +55,9 @@ impl FromStr for GroupSpec {
             Some(number) => number.parse().ok(),
         };
         let members = members.filter(|members| level.members().contains(members));
+        let members = members.filter(|_| rest.is_none());
         members
-            .map(|members| GroupSpec { level, members })
+            .map(|members| GroupSpec { level, members, piece })
             .ok_or_else(|| format!("`{text}`: write {name}:N with {least} to {most} members"))
     }
 }
@@ -120,7 +126,7 @@ impl LogOptions {
         ),
         (
             "log.group",
-            "a group of drives instead of one: mirror, raid0:N, raid5:N; sizes are those of all N drives",
+            "a group of drives instead of one: mirror, raid0:N, raid5:N, raid5:N:PIECE; sizes are those of all N drives",
         ),
         ("log.fast_group", "under tier, the same of the fast drive"),
     ];
