@@ -46,8 +46,8 @@ use thermocline_types::{Bytes, DeviceError, Time};
 
 use crate::bugs::{self, ArrayBug};
 use crate::{
-    ArrayNotice, ArrayStatus, Command, Completion, Fault, Healed, Layout, MemberState, Memory,
-    Token,
+    ArrayNotice, ArrayStatus, ByteCause, Command, Completion, Fault, Healed, Layout, MemberState, Memory,
+    Token, WrittenBytes,
 };
 use answers::Answers;
 use boot::Looking;
@@ -186,6 +186,8 @@ pub struct Array<M: Memory> {
     leaving: VecDeque<usize>,
     notices: VecDeque<ArrayNotice>,
     status: ArrayStatus,
+    /// Bytes handed to each member since the opening.
+    written: Vec<WrittenBytes>,
     shape: RaidShape,
     layout: Layout,
     access: Access,
@@ -270,6 +272,7 @@ impl<M: Memory> Array<M> {
             leaving: VecDeque::new(),
             notices: VecDeque::new(),
             status,
+            written: vec![WrittenBytes::default(); number],
             shape,
             layout: Layout::contiguous(shape.logical_block, shape.unit_blocks, shape.units),
             access,
@@ -326,6 +329,12 @@ impl<M: Memory> Array<M> {
     #[must_use]
     pub fn status(&self) -> &ArrayStatus {
         &self.status
+    }
+
+    /// For each member by number: bytes of the writes handed to it since the opening.
+    #[must_use]
+    pub fn written(&self) -> &[WrittenBytes] {
+        &self.written
     }
 
     /// Takes a command and answers it exactly once.
@@ -557,7 +566,23 @@ impl<M: Memory> Array<M> {
         if !matches!(command, Command::Read { .. } | Command::Flush(_)) {
             self.members[member].unflushed = true;
         }
+        if let (Some(cause), Command::Write { parts, .. }) = (self.cause(what, &command), &command) {
+            self.written[member].add(cause, writes::length::<M>(parts));
+        }
         self.outbox.push_back((member, token, command));
+    }
+
+    /// The cause of all bytes of a write to a member; `None` for changes, whose bytes have several causes.
+    fn cause(&self, what: What, command: &Command<M::Buffer>) -> Option<ByteCause> {
+        match (what, command) {
+            (What::Label, _) => Some(ByteCause::Label),
+            (What::Round, Command::Write { at, .. }) if at.0 < self.shape.slot(0) => {
+                Some(ByteCause::LogHead)
+            }
+            (What::Round, _) => Some(ByteCause::Log),
+            (What::Job, _) => Some(ByteCause::Restored),
+            (What::Change(_) | What::Looking(_) | What::Segment(_) | What::Gather(..), _) => None,
+        }
     }
 
     fn publish(&mut self) {

@@ -13,6 +13,7 @@ pub mod bugs;
 mod command;
 mod memory;
 mod status;
+mod written;
 
 pub use array::{
     Access, Array, ArrayStart, FoundArray, LAST_EVENT, MemberStart, ReadMember, Rows, StartError,
@@ -21,3 +22,4 @@ pub use array::{
 pub use command::{Command, Completion, Fault, Layout, Token};
 pub use memory::Memory;
 pub use status::{ArrayNotice, ArrayStatus, Healed, MemberState};
+pub use written::{ByteCause, WrittenBytes};

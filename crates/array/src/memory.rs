@@ -7,6 +7,10 @@ pub trait Memory: Debug {
     /// A handle of bytes.
     type Buffer: Clone + Debug;
 
+    /// Whether buffers have bytes. Without bytes a buffer has a length only: [`Memory::read`] and [`Memory::write`]
+    /// show no byte, and the array computes no parity and no checksum. All members must be current then.
+    const HAS_BYTES: bool = true;
+
     /// A new buffer of `bytes` bytes with arbitrary content.
     fn room(&self, bytes: usize) -> Self::Buffer;
 

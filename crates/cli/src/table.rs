@@ -35,7 +35,7 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 49] = [
+const ROWS: [Row; 55] = [
     ("WAF (media / host)", |r| steady_waf(r)),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
@@ -43,6 +43,11 @@ const ROWS: [Row; 49] = [
     ("  log: relocation", |r| log_cause(r, "relocation")),
     ("  log: metadata", |r| log_cause(r, "metadata")),
     ("  log: read-modify-write", |r| log_cause(r, "read_modify_write")),
+    ("  group: parity or copy", |r| log_cause(r, "parity")),
+    ("  group: log of parity", |r| log_cause(r, "parity_log")),
+    ("  group: heads of that log", |r| log_cause(r, "parity_log_heads")),
+    ("  group: padding of rows", |r| log_cause(r, "row_padding")),
+    ("  group: labels", |r| log_cause(r, "labels")),
     ("  relocation", |r| cause(r, "relocation")),
     ("  read-modify-write", |r| cause(r, "read_modify_write")),
     ("  padding", |r| cause(r, "padding")),
@@ -64,6 +69,7 @@ const ROWS: [Row; 49] = [
         }))
     }),
     ("media written", |r| Bytes(r.media_bytes_written.total).to_string()),
+    ("  of one drive, least / most", |r| of_one_drive(r)),
     ("drive fills", |r| format!("{:.2}", r.steady_state.drive_fills)),
     ("write p50 / p99 / p99.9", |r| latency(r, "write")),
     ("read p50 / p99 / p99.9", |r| latency(r, "read")),
@@ -195,6 +201,15 @@ fn product(record: &RunRecord) -> String {
 fn log_cause(record: &RunRecord, cause: &str) -> String {
     let capacity = record.engine_bytes_written.get("capacity");
     share(record, capacity.and_then(|causes| causes.get(cause)).copied().unwrap_or(0), "+")
+}
+
+/// Media bytes of the drives that stand side by side, for each byte of the host.
+fn of_one_drive(record: &RunRecord) -> String {
+    let each = record.drives.iter().map(|drive| drive.media_bytes_written.total);
+    let least_and_most = each.clone().min().zip(each.max());
+    optional(least_and_most.map(|(least, most)| {
+        format!("{} / {} of host's", share(record, least, ""), share(record, most, ""))
+    }))
 }
 
 fn absorbed(record: &RunRecord) -> String {

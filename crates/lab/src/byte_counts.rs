@@ -1,5 +1,6 @@
 //! What went through a stack, byte by byte: asked by the host, written by the log if there is one, done by the drive.
 
+use thermocline_array::WrittenBytes;
 use thermocline_nand::Counters;
 use thermocline_types::Cause;
 
@@ -20,6 +21,8 @@ pub struct ByteCounts {
     pub drive: Counters,
     /// The fast drive's part, if there are two.
     pub fast: Option<Counters>,
+    /// Bytes that members were given, by cause, where the drive for capacity is a group, and the fast one.
+    pub groups: [Option<WrittenBytes>; 2],
 }
 
 /// Bytes through a log, which works in blocks of 4 KiB.
@@ -146,6 +149,7 @@ impl ByteCounts {
             log: None,
             drive,
             fast: None,
+            groups: [None; 2],
         }
     }
 
@@ -159,6 +163,9 @@ impl ByteCounts {
             log: self.log.map(|log| log.since(&start.log.unwrap_or_default())),
             drive: self.drive.since(&start.drive),
             fast: self.fast.map(|fast| fast.since(&start.fast.unwrap_or_default())),
+            groups: std::array::from_fn(|tier| {
+                Some(self.groups[tier]?.since(&start.groups[tier].unwrap_or_default()))
+            }),
         }
     }
 
@@ -175,7 +182,9 @@ impl ByteCounts {
     #[must_use]
     pub fn without_relocation(&self) -> Option<f64> {
         let (host, device) = (self.host_written, self.drive.host_written);
-        let moved_by_log = self.log.map_or(0, |log| log.relocated);
+        // With what a group adds to it.
+        let share = ratio(device, device - self.added()[0])?;
+        let moved_by_log = self.log.map_or(0.0, |log| log.relocated as f64 * share) as u64;
         let moved_by_drive = self.drive.media[Cause::Relocation.index()];
         let alwa = ratio(device.saturating_sub(moved_by_log), host)?;
         let dlwa = ratio(self.drive.media_total - moved_by_drive, device)?;
@@ -197,6 +206,26 @@ impl ByteCounts {
         Some([all * share(worn), all * share(worn - moved)])
     }
 
+    /// Bytes that the group for capacity wrote beside those of the log, and that of the fast drive.
+    #[must_use]
+    pub fn added(&self) -> [u64; 2] {
+        self.groups.map(|group| group.map_or(0, |written| written.added()))
+    }
+
+    /// Checks that the members of groups were given what has causes.
+    fn check_groups(&self) -> Result<(), String> {
+        for (group, counters) in self.groups.iter().zip([Some(self.drive), self.fast]) {
+            let received = counters.map_or(0, |counters| counters.host_written);
+            if let Some(group) = group.filter(|group| group.total() != received) {
+                return Err(format!(
+                    "causes in the group sum to {} bytes, its members received {received}",
+                    group.total()
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that all bytes add up. Those of a log only do while no request is in work.
     ///
     /// # Errors
@@ -205,7 +234,9 @@ impl ByteCounts {
         self.drive.check()?;
         let fast = self.fast.map_or(0, |fast| fast.host_written);
         self.fast.map_or(Ok(()), |fast| fast.check())?;
-        self.log.map_or(Ok(()), |log| log.check(self.drive.host_written + fast))
+        self.check_groups()?;
+        let added: u64 = self.added().iter().sum();
+        self.log.map_or(Ok(()), |log| log.check(self.drive.host_written + fast - added))
     }
 }
 

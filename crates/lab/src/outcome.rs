@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use thermocline_array::{ByteCause, WrittenBytes};
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
@@ -165,6 +166,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
 fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
     let cache = outcome.stack.profile.slc.as_ref();
     let drives = u64::from(outcome.stack.drives());
+    let holding = outcome.stack.group().map_or(drives, |group| group.shares() as u64);
     let [waf, without_relocation] = steady.wearing(cache.map_or(1, |slc| slc.bits))?;
     let measured = Measured {
         waf,
@@ -172,7 +174,7 @@ fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Opti
         cached: cache
             .and_then(|_| ratio(steady.drive.slc - steady.drive.slc_lent, steady.host_written)),
         deviation: waf_deviation(outcome),
-        data: Bytes(outcome.workload.footprint().0 / drives),
+        data: Bytes(outcome.workload.footprint().0 / holding),
         simulated: Bytes(outcome.drive.cut().capacity().0 / drives),
     };
     let life = life(&outcome.stack.profile, &measured, load(outcome))?;
@@ -384,6 +386,8 @@ fn log_config(
             "log.max_age" => stated.engine.max_age.map(Time::as_secs_f64).into(),
             "log.at_risk" => stated.engine.at_risk.map(Bytes::get).into(),
             "log.media" => stated.media.unwrap_or_default().name().into(),
+            "log.group" => stated.group.map(|group| group.to_string()).into(),
+            "log.fast_group" => stated.fast_group.map(|group| group.to_string()).into(),
             _ => unreachable!("every key has an arm"),
         }
     };
@@ -397,21 +401,28 @@ const TIER: &str = "capacity";
 /// never has are left out.
 fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>> {
     let Some(log) = run.log else { return BTreeMap::new() };
-    let of = |received: u64, causes: Vec<(&'static str, u64)>| {
-        let known: u64 = causes.iter().map(|(_, bytes)| bytes).sum();
-        let mut causes: BTreeMap<String, u64> =
-            causes.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        causes.insert("metadata".to_owned(), received - known);
-        causes
+    let of = |received: u64, causes: Vec<(&'static str, u64)>, group: Option<WrittenBytes>| {
+        let added: Vec<(&str, u64)> = group.map(|group| added(&group)).unwrap_or_default();
+        let known: u64 = causes.iter().chain(&added).map(|(_, bytes)| bytes).sum();
+        let metadata = [("metadata", received - known)];
+        let all = causes.into_iter().chain(added).chain(metadata);
+        all.map(|(name, bytes)| (name.to_owned(), bytes)).collect()
     };
+    let [group, of_fast] = run.groups;
     let Some(fast) = run.fast else {
         let mut causes = log.causes().to_vec();
         causes.retain(|(name, _)| !["destage", "metadata"].contains(name));
-        return [(TIER.to_owned(), of(log.written(), causes))].into();
+        return [(TIER.to_owned(), of(log.written() + run.added()[0], causes, group))].into();
     };
     let [below, above] = log.by_tier();
-    let capacity = of(run.drive.host_written, below);
-    [(TIER.to_owned(), capacity), ("fast".to_owned(), of(fast.host_written, above))].into()
+    let capacity = of(run.drive.host_written, below, group);
+    [(TIER.to_owned(), capacity), ("fast".to_owned(), of(fast.host_written, above, of_fast))].into()
+}
+
+/// What members of a group were given beside the bytes of the log, by cause. Causes without bytes are left out.
+fn added(group: &WrittenBytes) -> Vec<(&'static str, u64)> {
+    let each = group.each().filter(|(cause, bytes)| *cause != ByteCause::Data && *bytes > 0);
+    each.map(|(cause, bytes)| (cause.name(), bytes)).collect()
 }
 
 /// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the

@@ -8,7 +8,7 @@ use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{HostLimits, Kind, Profile};
 
 use crate::Error;
-use crate::log::LogOptions;
+use crate::log::{GroupSpec, LogOptions};
 use crate::tag::Tagging;
 
 /// What stands between the host's writes and the device.
@@ -193,10 +193,17 @@ impl Stack {
         }
     }
 
+    /// The group that the device for capacity is.
+    #[must_use]
+    pub fn group(&self) -> Option<GroupSpec> {
+        self.log.group.filter(|_| matches!(self.layer, Layer::Log | Layer::Tier))
+    }
+
     /// Drives that the host's requests go to; the fast one of a tier is not counted.
     #[must_use]
     pub fn drives(&self) -> u32 {
-        self.array.map_or(1, |array| array.count)
+        let members = self.group().map_or(1, |group| group.members as u32);
+        self.array.map_or(members, |array| array.count)
     }
 
     /// The same stack without time, for when only write amplification is asked.

@@ -47,7 +47,7 @@ pub use owners::{ByCause, OwnerRun};
 pub use profile::{Cut, Kind, Profile, ProfileError};
 pub use refresh::{Refresh, RefreshLimits};
 pub use rewriting::BlockMapped;
-pub use sliced::{Sliced, UnitStatus};
+pub use sliced::{Sliced, Slices, UnitStatus};
 pub use striped::{HostLimits, Striped};
 pub use wear::Endurance;
 pub use zoned::{Zone, ZoneState, Zoned};

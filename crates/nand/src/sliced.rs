@@ -14,6 +14,12 @@ use crate::zoned::ZoneState;
 #[derive(Clone, Debug)]
 pub struct Sliced {
     drive: Drive,
+    slices: Slices,
+}
+
+/// How a drive is cut into units, and how commands to units become those of the drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Slices {
     /// Writable bytes of a unit, and how far it is to the next.
     unit: Bytes,
     distance: Bytes,
@@ -35,22 +41,107 @@ pub enum UnitStatus {
     Offline,
 }
 
-impl Sliced {
-    /// `drive` in zones if it has any, else in slices of `slice` bytes.
+impl Slices {
+    /// Those of `drive`: its zones if it has any, else slices of `slice` bytes.
     ///
     /// # Panics
     /// If there would be more than 2^32 slices, or slices of nothing.
     #[must_use]
-    pub fn new(drive: Drive, slice: Bytes) -> Sliced {
+    pub fn new(drive: &Drive, slice: Bytes) -> Slices {
         let handles = drive.placement_handles();
-        let (unit, distance, units) = match &drive {
+        let (unit, distance, units) = match drive {
             Drive::Zoned(zoned) => (zoned.zone(0).capacity, zoned.zone_size(), zoned.zones()),
             _ => {
                 let count = u32::try_from(drive.cut().capacity().0 / slice.0);
                 (slice, slice, count.expect("fewer than 2^32 slices"))
             }
         };
-        Sliced { drive, unit, distance, units, handles }
+        Slices { unit, distance, units, handles }
+    }
+
+    /// The first byte of `unit`.
+    #[must_use]
+    pub fn start(&self, unit: UnitId) -> Bytes {
+        Bytes(u64::from(unit.0) * self.distance.0)
+    }
+
+    /// As [`Sliced::write`], on `drive`.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn write(
+        &self,
+        drive: &mut Drive,
+        now: Time,
+        at: Bytes,
+        length: Bytes,
+        class: Class,
+    ) -> Result<Time, DriveError> {
+        let handle = u16::from(class.0).min(self.handles - 1);
+        match drive {
+            Drive::Zoned(zoned) => zoned.write(now, at, length),
+            drive => drive.submit(now, &request(now, Op::Write, at, length), handle),
+        }
+    }
+
+    /// As [`Sliced::read`], on `drive`.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn read(
+        &self,
+        drive: &mut Drive,
+        now: Time,
+        at: Bytes,
+        length: Bytes,
+    ) -> Result<Time, DriveError> {
+        match drive {
+            Drive::Zoned(zoned) => zoned.read(now, at, length),
+            drive => drive.submit(now, &request(now, Op::Read, at, length), 0),
+        }
+    }
+
+    /// As [`Sliced::reset`], on `drive`.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn reset(&self, drive: &mut Drive, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        let trim = request(now, Op::Trim, self.start(unit), self.unit);
+        match drive {
+            Drive::Zoned(zoned) => zoned.reset(now, unit.0),
+            drive => drive.submit(now, &trim, 0),
+        }
+    }
+
+    /// As [`Sliced::finish`], on `drive`.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn finish(&self, drive: &mut Drive, now: Time, unit: UnitId) -> Result<Time, DriveError> {
+        match drive {
+            Drive::Zoned(zoned) => zoned.finish(unit.0).map(|()| now),
+            _ => Ok(now),
+        }
+    }
+
+    /// As [`Sliced::flush`], on `drive`.
+    ///
+    /// # Errors
+    /// [`DriveError`].
+    pub fn flush(&self, drive: &mut Drive, now: Time) -> Result<Time, DriveError> {
+        drive.submit(now, &request(now, Op::Flush, Bytes::ZERO, Bytes::ZERO), 0)
+    }
+}
+
+impl Sliced {
+    /// `drive` in zones if it has any, else in slices of `slice` bytes.
+    ///
+    /// # Panics
+    /// As [`Slices::new`].
+    #[must_use]
+    pub fn new(drive: Drive, slice: Bytes) -> Sliced {
+        let slices = Slices::new(&drive, slice);
+        Sliced { drive, slices }
     }
 
     /// The drive.
@@ -67,25 +158,25 @@ impl Sliced {
     /// Bytes of a unit that can be written.
     #[must_use]
     pub fn unit_bytes(&self) -> Bytes {
-        self.unit
+        self.slices.unit
     }
 
     /// Distance of the starts of neighbouring units.
     #[must_use]
     pub fn unit_distance(&self) -> Bytes {
-        self.distance
+        self.slices.distance
     }
 
     /// Number of units.
     #[must_use]
     pub fn units(&self) -> u32 {
-        self.units
+        self.slices.units
     }
 
     /// The first byte of `unit`.
     #[must_use]
     pub fn start(&self, unit: UnitId) -> Bytes {
-        Bytes(u64::from(unit.0) * self.distance.0)
+        self.slices.start(unit)
     }
 
     /// As [`Drive::claim`]: whose the bytes are that are written next from `at` on.
@@ -105,11 +196,7 @@ impl Sliced {
         length: Bytes,
         class: Class,
     ) -> Result<Time, DriveError> {
-        let handle = u16::from(class.0).min(self.handles - 1);
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.write(now, at, length),
-            drive => drive.submit(now, &request(now, Op::Write, at, length), handle),
-        }
+        self.slices.write(&mut self.drive, now, at, length, class)
     }
 
     /// Reads the bytes from `at` on; returns when that is done.
@@ -117,10 +204,7 @@ impl Sliced {
     /// # Errors
     /// [`DriveError`].
     pub fn read(&mut self, now: Time, at: Bytes, length: Bytes) -> Result<Time, DriveError> {
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.read(now, at, length),
-            drive => drive.submit(now, &request(now, Op::Read, at, length), 0),
-        }
+        self.slices.read(&mut self.drive, now, at, length)
     }
 
     /// Resets `unit`; returns when that is done.
@@ -128,11 +212,7 @@ impl Sliced {
     /// # Errors
     /// [`DriveError`].
     pub fn reset(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
-        let trim = request(now, Op::Trim, self.start(unit), self.unit);
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.reset(now, unit.0),
-            drive => drive.submit(now, &trim, 0),
-        }
+        self.slices.reset(&mut self.drive, now, unit)
     }
 
     /// Lets go of `unit`, which will not be written until it is reset; returns when that is done.
@@ -140,10 +220,7 @@ impl Sliced {
     /// # Errors
     /// [`DriveError`].
     pub fn finish(&mut self, now: Time, unit: UnitId) -> Result<Time, DriveError> {
-        match &mut self.drive {
-            Drive::Zoned(zoned) => zoned.finish(unit.0).map(|()| now),
-            _ => Ok(now),
-        }
+        self.slices.finish(&mut self.drive, now, unit)
     }
 
     /// Makes durable all that was written; returns when that is done.
@@ -151,12 +228,12 @@ impl Sliced {
     /// # Errors
     /// [`DriveError`].
     pub fn flush(&mut self, now: Time) -> Result<Time, DriveError> {
-        self.drive.submit(now, &request(now, Op::Flush, Bytes::ZERO, Bytes::ZERO), 0)
+        self.slices.flush(&mut self.drive, now)
     }
 
     /// What the drive says of each unit, in order.
     pub fn report(&self) -> impl Iterator<Item = UnitStatus> + '_ {
-        (0..self.units).map(|unit| {
+        (0..self.slices.units).map(|unit| {
             let Drive::Zoned(zoned) = &self.drive else {
                 return UnitStatus::Good { written: None };
             };

@@ -204,6 +204,11 @@ impl Striped {
         &self.drives
     }
 
+    /// One of the drives, past the host.
+    pub fn drive_mut(&mut self, drive: usize) -> &mut Drive {
+        &mut self.drives[drive]
+    }
+
     /// Bytes through all drives so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

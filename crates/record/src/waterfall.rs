@@ -144,6 +144,14 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
         (LevelKind::Devices, "redundancy") => {
             "fewer flushes, for each goes to the log of a striped group; or more members for each with parity"
         }
+        (LevelKind::Devices, "parity") => "more members for each with parity",
+        (LevelKind::Devices, "parity_log" | "parity_log_heads") => {
+            "fewer flushes, or more written between them: a flush puts rows that are not full into the log"
+        }
+        (LevelKind::Devices, "row_padding") => {
+            "a placement with fewer classes, so that the log has room for the rows of all open units"
+        }
+        (LevelKind::Devices, "labels") => "nothing: members get labels at each opening and closing",
         (LevelKind::Devices, "superblocks") => "larger units, for each opened unit is listed once",
         (_, "read_modify_write") => {
             "requests of whole mapping units, or the log above the drive, which makes them so"

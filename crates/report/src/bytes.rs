@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use thermocline_record::{DriveBytes, RunRecord};
+
 use crate::data::Run;
 use crate::figure::{Chart, absent, figure, wide};
 use crate::palette::CAUSES;
@@ -43,6 +45,7 @@ fn table(run: &Run<'_>) -> String {
     }
     rows += &group_row("Device");
     rows += &row("written to it", r.device_bytes_written, host);
+    rows += &each_drive(r);
     rows += &group_row("Media");
     rows += &cause_rows(&r.media_bytes_written.by_cause, host);
     rows += &row("<b>all causes</b>", r.media_bytes_written.total, host);
@@ -69,6 +72,16 @@ fn table(run: &Run<'_>) -> String {
         run.name(),
         events(run),
     )
+}
+
+/// What each of several drives was given and programmed.
+fn each_drive(record: &RunRecord) -> String {
+    let host = record.host_bytes_written;
+    let of = |(number, drive): (usize, &DriveBytes)| {
+        row(&format!("to drive {}", number + 1), drive.device_bytes_written, host)
+            + &row(&format!("media of drive {}", number + 1), drive.media_bytes_written.total, host)
+    };
+    record.drives.iter().enumerate().map(of).collect()
 }
 
 /// FDP events by name, where the device has them.

@@ -48,7 +48,7 @@ pub(crate) struct CauseStyle {
 }
 
 /// The causes in the order shown. A cause that is not here is drawn grey.
-pub(crate) const CAUSES: [CauseStyle; 11] = [
+pub(crate) const CAUSES: [CauseStyle; 16] = [
     CauseStyle { key: "host", colour: "#0072B2", hatch: "none" },
     CauseStyle { key: "read_modify_write", colour: "#E69F00", hatch: "rising" },
     CauseStyle { key: "padding", colour: "#CC79A7", hatch: "dots" },
@@ -58,7 +58,12 @@ pub(crate) const CAUSES: [CauseStyle; 11] = [
     CauseStyle { key: "refresh", colour: "#56B4E9", hatch: "upright" },
     CauseStyle { key: "program_failure", colour: "#CC79A7", hatch: "falling" },
     CauseStyle { key: "destage", colour: "#56B4E9", hatch: "level" },
+    CauseStyle { key: "parity", colour: "#009E73", hatch: "none" },
+    CauseStyle { key: "parity_log", colour: "#009E73", hatch: "rising" },
+    CauseStyle { key: "parity_log_heads", colour: "#009E73", hatch: "dots" },
+    CauseStyle { key: "row_padding", colour: "#009E73", hatch: "falling" },
     CauseStyle { key: "metadata", colour: "#8A8A8A", hatch: "dots" },
+    CauseStyle { key: "labels", colour: "#8A8A8A", hatch: "falling" },
     CauseStyle { key: "checkpoint", colour: "#8A8A8A", hatch: "upright" },
 ];
 

@@ -140,8 +140,7 @@ impl<M: Memory> Array<M> {
         let slot = self.journals[member].put((unit, row), filled as u32, crcs, logged == 0);
         let Some(slot) = slot else { return self.do_without_slot(to_log) };
         if logged < filled {
-            let bytes = front.image.running(logged..filled);
-            let bytes = self.memory.holding(bytes);
+            let bytes = front.image.running(&self.memory, logged..filled);
             self.hand_round(member, self.shape.slot(slot) + logged, bytes);
         }
         let front = self.fronts.get_mut(&unit).expect("the row is partial");

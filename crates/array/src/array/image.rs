@@ -9,10 +9,14 @@ use std::ops::Range;
 
 use thermocline_format::{RaidShape, crc32c_append};
 
+use crate::Memory;
+
 /// The data of the first bytes of a row.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
     piece: usize,
+    filled: u64,
+    /// None, if the memory has no bytes.
     bytes: Vec<u8>,
     /// CRC-32C of the known bytes of each piece.
     crcs: Vec<u32>,
@@ -22,20 +26,29 @@ impl Image {
     /// An image of an empty row.
     pub(super) fn new(shape: &RaidShape) -> Image {
         let crcs = vec![0; shape.data()];
-        Image { piece: shape.piece as usize, bytes: Vec::new(), crcs }
+        Image { piece: shape.piece as usize, filled: 0, bytes: Vec::new(), crcs }
     }
 
     /// Bytes in the row.
     pub(super) fn filled(&self) -> u64 {
-        self.bytes.len() as u64
+        self.filled
     }
 
     pub(super) fn crcs(&self) -> &[u32] {
         &self.crcs
     }
 
+    /// Appends a buffer to the row.
+    pub(super) fn take<M: Memory>(&mut self, data: &M::Buffer) {
+        match M::HAS_BYTES {
+            true => M::read(data, |data| self.append(data)),
+            false => self.filled += M::len(data) as u64,
+        }
+    }
+
     /// Appends data to the row.
     pub(super) fn append(&mut self, mut data: &[u8]) {
+        self.filled += data.len() as u64;
         while !data.is_empty() {
             let (at, piece) = (self.bytes.len(), self.piece);
             let (now, rest) = data.split_at(data.len().min(piece - at % piece));
@@ -52,6 +65,7 @@ impl Image {
 
     /// Removes the last bytes, so that the row has `filled` bytes.
     pub(super) fn truncate(&mut self, filled: u64) {
+        self.filled = self.filled.min(filled);
         self.bytes.truncate(filled as usize);
         for index in 0..self.crcs.len() {
             let start = index * self.piece;
@@ -65,8 +79,11 @@ impl Image {
     }
 
     /// The running parity of these bytes of the row, for the log.
-    pub(super) fn running(&self, range: Range<u64>) -> &[u8] {
-        &self.bytes[range.start as usize..range.end as usize]
+    pub(super) fn running<M: Memory>(&self, memory: &M, range: Range<u64>) -> M::Buffer {
+        match M::HAS_BYTES {
+            true => memory.holding(&self.bytes[range.start as usize..range.end as usize]),
+            false => memory.room((range.end - range.start) as usize),
+        }
     }
 
     /// The data from byte `from` of the row on.

@@ -265,7 +265,7 @@ impl<M: Memory> Array<M> {
             Some(fault) => self.cannot_go_on(unit, fault),
             None => {
                 let mut image = Image::new(&self.shape);
-                M::read(&data, |data| image.append(data));
+                image.take::<M>(&data);
                 let parity =
                     self.shape.parity_of(unit, row).expect("only rows with parity are loaded");
                 let guard = self.is_live(parity) && !bugs::has(ArrayBug::WrittenOnUnlogged);

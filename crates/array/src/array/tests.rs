@@ -3,6 +3,7 @@
 
 mod drives;
 mod heals;
+mod sizes;
 mod world;
 
 use thermocline_format::RaidLevel;

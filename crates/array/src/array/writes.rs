@@ -9,7 +9,7 @@ use thermocline_types::{Class, DeviceError, UnitId};
 use super::image::exclusive_or;
 use super::{Array, Front, Image, What};
 use crate::bugs::{self, ArrayBug};
-use crate::{Command, Fault, Layout, Memory, Token};
+use crate::{ByteCause, Command, Fault, Layout, Memory, Token};
 
 /// A change under way, by its place in the slab.
 pub(super) type ChangeKey = usize;
@@ -59,19 +59,34 @@ enum RowParity<B> {
     Part(Front),
 }
 
-/// The bytes for each member: the first byte in its strip, and the buffers.
-struct Shares<M: Memory>(Vec<(u64, Vec<M::Buffer>)>);
+/// The bytes of a write for a member.
+struct Share<B> {
+    /// The first byte in its strip.
+    from: u64,
+    parts: Vec<B>,
+    /// Bytes of parity among the parts.
+    parity: u64,
+}
+
+/// The bytes for each member.
+struct Shares<M: Memory>(Vec<Share<M::Buffer>>);
 
 impl<M: Memory> Shares<M> {
     /// Adds bytes of a piece at `strip`. The bytes of a write are contiguous on each member: a piece of each row.
     fn add(&mut self, member: usize, strip: u64, parts: impl IntoIterator<Item = M::Buffer>) {
-        let (start, all) = &mut self.0[member];
-        if all.is_empty() {
-            *start = strip;
+        let share = &mut self.0[member];
+        if share.parts.is_empty() {
+            share.from = strip;
         }
-        let end = *start + all.iter().map(|part| M::len(part) as u64).sum::<u64>();
+        let end = share.from + length::<M>(&share.parts);
         assert_eq!(end, strip, "the bytes of a write are contiguous on a member");
-        all.extend(parts);
+        share.parts.extend(parts);
+    }
+
+    /// Adds parity of a row, or a copy.
+    fn add_parity(&mut self, member: usize, strip: u64, parts: Vec<M::Buffer>) {
+        self.0[member].parity += length::<M>(&parts);
+        self.add(member, strip, parts);
     }
 }
 
@@ -111,7 +126,7 @@ impl<M: Memory> Array<M> {
                 let (_, from) = self.place(at);
                 match self.position(unit, from) {
                     Position::Known => {
-                        self.write(Some(token), unit, from, parts, class);
+                        self.write(Some(token), unit, from, parts, class, ByteCause::Data);
                         return;
                     }
                     Position::Unknown => self.want_loaded(unit, from),
@@ -144,7 +159,7 @@ impl<M: Memory> Array<M> {
         match command {
             Command::Write { at, parts, .. } => {
                 let (_, from) = self.place(*at);
-                self.rows(from, parts.iter().map(|part| M::len(part) as u64).sum())
+                self.rows(from, length::<M>(parts))
             }
             _ => 0..self.shape.rows(),
         }
@@ -192,7 +207,8 @@ impl<M: Memory> Array<M> {
             let others = others.filter(|(member, _)| parity != Some(*member));
             others.for_each(|(_, member)| member.labelled = false);
         }
-        let key = self.write(token, unit, start + filled, vec![zeros], Class(0));
+        let from = start + filled;
+        let key = self.write(token, unit, from, vec![zeros], Class(0), ByteCause::Padding);
         if bugs::has(ArrayBug::ParityWithoutPadding) {
             for (member, before) in self.members.iter_mut().zip(before) {
                 member.labelled = before.labelled;
@@ -201,7 +217,8 @@ impl<M: Memory> Array<M> {
         key
     }
 
-    /// Writes to a unit at the end of its last write. Returns the change, unless the change is already complete.
+    /// Writes to a unit at the end of its last write; `cause` is that of the bytes beside parity. Returns the change,
+    /// unless the change is already complete.
     fn write(
         &mut self,
         token: Option<Token>,
@@ -209,21 +226,27 @@ impl<M: Memory> Array<M> {
         from: u64,
         parts: Vec<M::Buffer>,
         class: Class,
+        cause: ByteCause,
     ) -> Option<ChangeKey> {
-        let bytes = parts.iter().map(|part| M::len(part) as u64).sum();
-        let mut shares = Shares::<M>(vec![(0, Vec::new()); self.members.len()]);
+        let bytes = length::<M>(&parts);
+        let share = |_| Share { from: 0, parts: Vec::new(), parity: 0 };
+        let mut shares = Shares::<M>((0..self.members.len()).map(share).collect());
         let kept = self.share_out(unit, from, bytes, Supply(parts.into()), &mut shares);
         let rows = self.rows(from, bytes);
         rows.clone().for_each(|row| _ = self.unsettled.remove(&(unit, row)));
-        let live: Vec<usize> = self.live().filter(|&one| !shares.0[one].1.is_empty()).collect();
+        let has = |&one: &usize| !shares.0[one].parts.is_empty();
+        let live: Vec<usize> = self.live().filter(has).collect();
         let (waits, faults) = (live.len(), Vec::new());
         let from = Some(from);
         let change = Change { token, unit, rows, from, kept, waits, faults, in_round: false };
         let key = self.changes.insert(change);
         self.time += 1;
         for member in live {
-            let (strip, parts) = std::mem::take(&mut shares.0[member]);
-            let at = self.on_member(unit, strip);
+            let share = &mut shares.0[member];
+            let (parts, parity) = (std::mem::take(&mut share.parts), share.parity);
+            let at = self.on_member(unit, share.from);
+            self.written[member].add(ByteCause::Parity, parity);
+            self.written[member].add(cause, length::<M>(&parts) - parity);
             self.hand(member, What::Change(key), Command::Write { at, parts, class });
         }
         if waits == 0 {
@@ -259,7 +282,7 @@ impl<M: Memory> Array<M> {
                 && let Some(copy) = shape.parity_of(unit, span.row)
                 && !bugs::has(ArrayBug::CopyNotWritten)
             {
-                shares.add(copy, strip + span.from, parts.clone());
+                shares.add_parity(copy, strip + span.from, parts.clone());
             }
             let member = shape.member_of(unit, span.row, span.piece);
             shares.add(member, strip + span.from, parts);
@@ -269,7 +292,7 @@ impl<M: Memory> Array<M> {
                 let (parity, front) = self.finished(parity);
                 kept = kept.or(front);
                 let member = shape.parity_of(unit, span.row).expect("the level has parity");
-                shares.add(member, strip, [parity]);
+                shares.add_parity(member, strip, vec![parity]);
             }
         }
         if let Some(RowParity::Part(front)) = parity {
@@ -302,7 +325,9 @@ impl<M: Memory> Array<M> {
             RowParity::Part(front) => {
                 let bytes = self.shape.piece_len(front.image.filled(), 0);
                 let parity = self.room(bytes);
-                M::write(&parity, |parity| front.image.parity(parity));
+                if M::HAS_BYTES {
+                    M::write(&parity, |parity| front.image.parity(parity));
+                }
                 (parity, Some(front))
             }
         }
@@ -443,9 +468,9 @@ impl<M: Memory> Array<M> {
 fn add<M: Memory>(parity: &mut RowParity<M::Buffer>, span: Span, parts: &[M::Buffer]) {
     match parity {
         RowParity::Part(front) => {
-            parts.iter().for_each(|part| M::read(part, |part| front.image.append(part)));
+            parts.iter().for_each(|part| front.image.take::<M>(part));
         }
-        RowParity::Whole(parity) => {
+        RowParity::Whole(parity) if M::HAS_BYTES => {
             let mut at = span.from as usize;
             for part in parts {
                 M::write(parity, |to| {
@@ -460,5 +485,11 @@ fn add<M: Memory>(parity: &mut RowParity<M::Buffer>, span: Span, parts: &[M::Buf
                 at += M::len(part);
             }
         }
+        RowParity::Whole(_) => {}
     }
+}
+
+/// Bytes of buffers.
+pub(super) fn length<M: Memory>(parts: &[M::Buffer]) -> u64 {
+    parts.iter().map(|part| M::len(part) as u64).sum()
 }

@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 use thermocline_engine::Tuning;
-use thermocline_format::{BLOCK_BYTES, LogicalBlock, MediaClass};
-use thermocline_lab::log::read_plan_name;
-use thermocline_runtime::{DeviceKind, Settings, unit_bytes};
+use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, MediaClass, RaidShape};
+use thermocline_lab::log::{GroupSpec, read_plan_name};
+use thermocline_runtime::{DeviceKind, GroupKind, Settings, unit_bytes};
 use thermocline_types::Bytes;
 
 /// What `lab run` needs to be told for the drive, the size and the settings of a pool.
@@ -13,9 +13,9 @@ pub struct LabRun {
     /// The stack: the log over the simulated drive of the pool. Of another device nothing is known but its units, so
     /// that the drive adds no write amplification.
     pub stack: String,
-    /// Capacity of the drive.
+    /// Capacity of the drive, or of all members of a group.
     pub capacity: Bytes,
-    /// Capacity of the fast drive before it, if there is one.
+    /// Capacity of the fast drive before it, if there is one, or of all its members.
     pub fast_capacity: Option<Bytes>,
     /// Overrides of drive and log.
     pub set: Vec<String>,
@@ -43,13 +43,11 @@ impl LabRun {
                 "the lab knows no pairs of which one side is slower (`write_mostly`): a flush waits for both"
             );
         }
-        // The sides of a mirrored pair do the same, and the members of a striped group together as much as one drive.
-        let mut drives = settings.groups().into_iter().map(|mut sides| {
-            let (alone, one) = (sides.len() == 1, sides.remove(0));
-            let class = one.device().class;
-            let whole = Bytes(unit.0 * u64::from(geometry.active_units(class)));
-            (class, Drive::of(&one, whole, alone))
+        let drives = settings.groups().into_iter().map(|members| {
+            let class = members[0].device().class;
+            Ok((class, Drive::of(&members, &geometry, geometry.active_units(class))?))
         });
+        let mut drives = drives.collect::<anyhow::Result<Vec<_>>>()?.into_iter();
         let first = drives.next().expect("a pool has a device");
         let (stack, drive, fast) = match (first, drives.next(), drives.next()) {
             ((_, drive), None, _) => (format!("log:{}", drive.name()), drive, None),
@@ -59,7 +57,14 @@ impl LabRun {
             }
             _ => bail!("the lab knows pools of one device, and of a fast one before another"),
         };
-        for (drive, part) in [(Some(&drive), "device"), (fast.as_ref(), "fast")] {
+        let parts = [
+            (Some(&drive), "device", "log.group"),
+            (fast.as_ref(), "fast", "log.fast_group"),
+        ];
+        for (drive, part, key) in parts {
+            if let Some(group) = drive.and_then(|drive| drive.group) {
+                put(key, group.to_string());
+            }
             if drive.is_some_and(|drive| drive.profile.is_none()) {
                 put(&format!("{part}.unit"), size(unit));
                 put(&format!("{part}.op"), "0".into());
@@ -89,21 +94,39 @@ impl LabRun {
 struct Drive {
     /// The simulated drive, as the lab's stacks name it.
     profile: Option<String>,
+    /// Of all members of a group.
     capacity: Bytes,
+    group: Option<GroupSpec>,
 }
 
 impl Drive {
-    /// The device of `settings`, of which a pool uses `whole`; of a group, a member, and what the pool uses of all.
-    fn of(settings: &Settings, whole: Bytes, alone: bool) -> Drive {
+    /// The device with these members, of which a pool of `geometry` uses so many units.
+    fn of(members: &[Settings], geometry: &Geometry, units: u32) -> anyhow::Result<Drive> {
+        let (settings, number) = (&members[0], members.len() as u64);
         let device = settings.device();
+        if members.iter().any(|member| member.device().profile != device.profile) {
+            bail!("the lab knows groups of drives of one kind (`profile`)");
+        }
+        let spec = |(kind, _): (GroupKind, &str)| format!("{}:{number}", kind.name()).parse();
+        let group: Option<GroupSpec> =
+            device.group().map(spec).transpose().map_err(anyhow::Error::msg)?;
+        let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
+        let used = match group {
+            None => unit_bytes(geometry).0 * u64::from(units),
+            Some(GroupSpec { level, members, .. }) => {
+                let shape = RaidShape::new(level, members, block, per_unit, units)?;
+                shape.strip() * u64::from(shape.member_units())
+            }
+        };
         let profile = device.profile.as_ref().filter(|_| settings.kind() == DeviceKind::Simulated);
         let name = |profile: &String| {
             let is_path = profile.contains('/') || profile.ends_with(".toml");
             let exists = std::path::Path::new(profile).exists();
             format!("{}{profile}", if !is_path && exists { "./" } else { "" })
         };
-        let capacity = profile.and(device.size).filter(|_| alone).unwrap_or(whole);
-        Drive { profile: profile.map(name), capacity }
+        let one = profile.and(device.size).unwrap_or(Bytes(used));
+        let capacity = Bytes(one.0 * number);
+        Ok(Drive { profile: profile.map(name), capacity, group })
     }
 
     fn name(&self) -> &str {

@@ -229,6 +229,13 @@ fn drives_of_a_group_tell_what_redundancy_costs() {
         let (waf, alwa) = (number(&status["waf"]), number(&engine["alwa"]));
         let inside = number(&drive["dlwa"]);
         assert!((waf / (alwa * times * inside) - 1.0).abs() < 1e-9, "{status}");
+        let told = status["raids"][0]["written_bytes"].as_object().expect("causes");
+        let causes: f64 = told.values().map(number).sum();
+        let counted = number(&drive["drive_bytes_written"]);
+        assert!((causes / counted - 1.0).abs() < 0.01, "{status}");
+        let (data, log) = (number(&told["data"]), number(&told["parity_log"]));
+        assert!((data / asked - 1.0).abs() < 0.01, "{status}");
+        assert_eq!(log > 0.0, key == "raid5", "{status}");
         let levels = status["waterfall"]["levels"].as_array().expect("levels");
         assert_eq!(levels[0]["bytes"], drive["drive_bytes_written"], "{status}");
         let text = metrics(&served);
@@ -240,6 +247,7 @@ fn drives_of_a_group_tell_what_redundancy_costs() {
         assert_eq!(served.stop(), 0);
         let lab = run(folder, "status pool.toml --lab-command").ok();
         assert!(lab.contains("--stack log:p5316 --capacity "), "{lab}");
+        assert!(lab.contains(&format!("--set log.group={key}:{} ", drives.len())), "{lab}");
     }
 }
 

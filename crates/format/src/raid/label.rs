@@ -52,6 +52,28 @@ pub struct RaidLabel {
 }
 
 impl RaidLabel {
+    /// The first label of a new group, for member 0. All members are current.
+    #[must_use]
+    pub fn of_new(pool: PoolId, group: u64, device: u8, shape: RaidShape) -> RaidLabel {
+        let current = ((1_u32 << shape.members) - 1) as u16;
+        let (member, event, floor, filling, filled) = (0, 1, 0, None, 0);
+        let (open, announced) = (false, false);
+        RaidLabel {
+            pool,
+            group,
+            device,
+            member,
+            shape,
+            event,
+            floor,
+            current,
+            filling,
+            filled,
+            open,
+            announced,
+        }
+    }
+
     /// Whether the label calls a member current.
     #[must_use]
     pub fn is_current(&self, member: usize) -> bool {

@@ -116,6 +116,12 @@ pub enum RaidShapeError {
         /// Bytes of a unit.
         unit: u64,
     },
+    /// Pieces cannot have this size.
+    #[error("pieces of {piece} bytes; they have 4096 to 65536, and a mirror has none")]
+    Piece {
+        /// Bytes of a piece.
+        piece: u32,
+    },
     /// Units are too small for the number of members.
     #[error("units of {unit} bytes are too small for {members} members")]
     SmallUnit {
@@ -199,6 +205,15 @@ impl RaidShape {
         } else {
             Err(RaidShapeError::SmallUnit { unit, members: members.into() })
         }
+    }
+
+    /// The same with pieces of another size, from 4 KiB to 64 KiB.
+    ///
+    /// # Errors
+    /// [`RaidShapeError::Piece`].
+    pub fn in_pieces(self, piece: u32) -> Result<RaidShape, RaidShapeError> {
+        let shape = RaidShape { piece, ..self };
+        shape.is_possible().then_some(shape).ok_or(RaidShapeError::Piece { piece })
     }
 
     /// Whether numbers read from a label are consistent.

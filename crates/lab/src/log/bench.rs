@@ -102,7 +102,7 @@ impl LogBench {
         })?;
         self.machine.settle()?;
         self.machine.take_finished(|_| {});
-        let drained = self.machine.device().drive().media().drained();
+        let drained = self.machine.device().drive().drained();
         self.start = self.machine.now().max(drained);
         while self.machine.step_until(self.start)? {}
         self.done = self.start;
@@ -274,7 +274,7 @@ impl LogBench {
     /// An error when the engine gave up; the end of the drive's life ends the run.
     fn check(&mut self) -> Result<(), Error> {
         let Some(error) = self.machine.failed() else { return Ok(()) };
-        self.worn_out = self.machine.device().drive().media().endurance().retired() > 0;
+        self.worn_out = self.machine.device().drive().retired_and_spare().0 > 0;
         Err(match error {
             HostError::NoSpace => self.no_space(),
             other => Error::Engine(other.to_string()),

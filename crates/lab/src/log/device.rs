@@ -1,14 +1,16 @@
 //! Simulated drives as the engine's devices: commands become the drive's own, with their real sizes and times.
 
 use hdrhistogram::Histogram;
+use thermocline_array::WrittenBytes;
 use thermocline_engine::wire::{IoCmd, IoStep, Translator};
 use thermocline_engine::{Chunk, DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
 use thermocline_format::{ChunkCause, Entry, Geometry, Location, METADATA, MediaClass};
-use thermocline_nand::{Drive, DriveError, Sliced, UnitStatus, ZoneError};
+use thermocline_nand::{Drive, DriveError, UnitStatus, ZoneError};
 use thermocline_record::LatencyNs;
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
 use super::ledger::OwnerLedger;
+use super::part::Part;
 use super::payload::PackDraw;
 use super::stored_chunks::{StoredChunks, Structure};
 use crate::meter::{latency_histogram, summary};
@@ -21,7 +23,7 @@ pub type Ended = Result<Done<PackDraw>, DeviceError>;
 #[derive(Debug)]
 pub struct Device {
     /// By device of the pool.
-    drives: Vec<Sliced>,
+    drives: Vec<Part>,
     geometry: Geometry,
     /// With what was written.
     translator: Translator<StoredChunks>,
@@ -90,7 +92,7 @@ impl Journal {
 
 impl Device {
     /// Fresh `drives` whose units are those of `geometry`.
-    pub fn new(drives: Vec<Sliced>, geometry: Geometry) -> Device {
+    pub fn new(drives: Vec<Part>, geometry: Geometry) -> Device {
         Device {
             drives,
             geometry,
@@ -109,7 +111,7 @@ impl Device {
     /// From now on, follows whose of `count` owners what is written is, on a volume of so many blocks.
     pub fn follow_owners(&mut self, count: u16, blocks: u64) {
         let piece = Bytes(self.geometry.logical_block().bytes() as u64);
-        self.drives.iter_mut().for_each(|drive| drive.drive_mut().follow_owners(count, piece));
+        self.drives.iter_mut().for_each(|drive| drive.follow_owners(count, piece));
         self.ledger = Some(OwnerLedger::new(count, blocks));
     }
 
@@ -169,6 +171,12 @@ impl Device {
         self.geometry.is_tiered().then(|| fast.drive())
     }
 
+    /// Bytes that the members of a group were given, by cause, where the drive for capacity is one, and the fast one.
+    pub fn groups(&self) -> [Option<WrittenBytes>; 2] {
+        let fast = self.geometry.is_tiered().then(|| self.geometry.home().index());
+        [Some(0), fast].map(|device| self.drives.get(device?)?.written())
+    }
+
     /// From `start` on, counts what goes through each drive over time, and how long they take for what flushes of the
     /// host wait for, where time is modelled.
     pub fn count_rates(&mut self, start: Time) {
@@ -191,7 +199,7 @@ impl Device {
     }
 
     /// The drive that `unit` is on, and its number there.
-    fn on(&mut self, unit: UnitId) -> (&mut Sliced, UnitId) {
+    fn on(&mut self, unit: UnitId) -> (&mut Part, UnitId) {
         let there = self.geometry.on_device(Location { unit, block: 0 }).unit;
         (&mut self.drives[self.geometry.device_of(unit).index()], there)
     }

@@ -258,7 +258,8 @@ impl Machine {
             ..self.bytes
         };
         let (drive, fast) = (self.device.drive().counters(), self.device.fast());
-        ByteCounts { log: Some(log), drive, fast: fast.map(Drive::counters), ..self.host }
+        let (fast, groups) = (fast.map(Drive::counters), self.device.groups());
+        ByteCounts { log: Some(log), drive, fast, groups, ..self.host }
     }
 
     /// From now on, follows whose of `count` tenants all that is written is; 0 for not.

@@ -1,25 +1,30 @@
 //! The log layer: the engine over a simulated drive in virtual time.
 //!
 //! `plan` cuts a drive into units and sets the engine up, `device` carries out the engine's commands,
-//! `machine` lets both work together, and `bench` feeds them a workload.
+//! `machine` lets both work together, and `bench` feeds them a workload. `group` is a device of several drives.
 //!
 //! User data is not kept, only the structures that the engine writes, so that what it wrote can be read again and a
 //! pool closed and opened.
 
 pub mod bench;
 pub mod device;
+mod group;
 mod host;
 mod ledger;
 pub mod machine;
+mod members;
 mod options;
+mod part;
 mod payload;
 pub mod plan;
 mod stored_chunks;
 
-pub use options::{LogOptions, read_plan_name};
+pub use options::{GroupSpec, LogOptions, read_plan_name};
 
 #[cfg(test)]
 mod flush_tests;
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -1,10 +1,66 @@
 //! Settings of the log, as `log.KEY=VALUE` on the command line.
 
+use std::fmt;
+use std::str::FromStr;
+
 use thermocline_engine::{ReadPlan, Tuning};
-use thermocline_format::{LogicalBlock, VolumeMedia};
+use thermocline_format::{LogicalBlock, RaidLevel, VolumeMedia};
 use thermocline_types::{Bytes, Time};
 
 use super::payload::PACKS;
+
+/// A group of drives of one kind: its redundancy, and how many members it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// The redundancy.
+    pub level: RaidLevel,
+    /// Number of members.
+    pub members: usize,
+    /// Bytes of a piece, if given; otherwise as pools choose them.
+    pub piece: Option<Bytes>,
+}
+
+impl GroupSpec {
+    /// Members that the data of a row is on: the bytes of the group are those of so many.
+    #[must_use]
+    pub fn shares(&self) -> usize {
+        self.members - self.level.parity()
+    }
+}
+
+impl fmt::Display for GroupSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.level.name(), self.members)?;
+        self.piece.map_or(Ok(()), |piece| write!(f, ":{}", piece.0))
+    }
+}
+
+impl FromStr for GroupSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GroupSpec, String> {
+        let mut parts = text.split(':');
+        let (name, members) = (parts.next().unwrap_or_default(), parts.next());
+        let (piece, rest) = (parts.next(), parts.next());
+        let piece = piece.map(size).transpose()?;
+        let levels = [RaidLevel::Parity, RaidLevel::Striped, RaidLevel::Mirrored];
+        let level = levels.into_iter().find(|level| level.name() == name);
+        let level = level.ok_or_else(|| {
+            format!("`{text}` is no group; there are raid5:4, raid0:2, mirror: a level and its number of members")
+        })?;
+        let (least, most) = (*level.members().start(), *level.members().end());
+        let members = match members {
+            None if least == most => Some(least),
+            None => None,
+            Some(number) => number.parse().ok(),
+        };
+        let members = members.filter(|members| level.members().contains(members));
+        let members = members.filter(|_| rest.is_none());
+        members
+            .map(|members| GroupSpec { level, members, piece })
+            .ok_or_else(|| format!("`{text}`: write {name}:N with {least} to {most} members"))
+    }
+}
 
 /// Settings of the log; those not given are as a pool has them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,13 +75,17 @@ pub struct LogOptions {
     pub packs: Option<f64>,
     /// Where the volume's blocks are to be, under `tier`.
     pub media: Option<VolumeMedia>,
+    /// The group that the device for capacity is.
+    pub group: Option<GroupSpec>,
+    /// The group that the fast device is, under `tier`.
+    pub fast_group: Option<GroupSpec>,
     /// Settings of the engine.
     pub engine: Tuning,
 }
 
 impl LogOptions {
     /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 23] = [
+    pub const KEYS: [(&'static str, &'static str); 25] = [
         ("log.unit", "size of the units that a drive without zones is cut into"),
         ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
         ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
@@ -64,6 +124,11 @@ impl LogOptions {
             "log.media",
             "under tier, where the volume's blocks are to be: auto (default), fast, capacity",
         ),
+        (
+            "log.group",
+            "a group of drives instead of one: mirror, raid0:N, raid5:N, raid5:N:PIECE; sizes are those of all N drives",
+        ),
+        ("log.fast_group", "under tier, the same of the fast drive"),
     ];
 
     /// The share of blocks that pack.
@@ -102,6 +167,8 @@ impl LogOptions {
             "max_age" => engine.max_age = Some(Time::seconds(count(value)?.into())),
             "at_risk" => engine.at_risk = Some(size_of(value)?),
             "media" => self.media = Some(read(value)?),
+            "group" => self.group = Some(read(value)?),
+            "fast_group" => self.fast_group = Some(read(value)?),
             _ => {
                 let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();
                 return Err(format!("log.{key} is unknown; there are {}", keys.join(", ")));
@@ -184,6 +251,8 @@ mod tests {
             "log.logical_block" => "512",
             "log.packs" | "log.high_watermark" | "log.low_watermark" => "0.25",
             "log.media" => "fast",
+            "log.group" => "raid5:4",
+            "log.fast_group" => "mirror",
             "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
             | "log.max_requests" | "log.max_age" => "7",
             _ => "2MiB",
@@ -208,6 +277,10 @@ mod tests {
             ("max_age", "4294967296", "at most 4294967295"),
             ("unit", "512", "at least 4KiB"),
             ("logical_block", "520", "512 or 4096"),
+            ("group", "raid6:5", "raid5:4, raid0:2, mirror"),
+            ("group", "raid5", "raid5:N with 3 to 16"),
+            ("group", "raid5:2", "raid5:N with 3 to 16"),
+            ("fast_group", "mirror:3", "mirror:N with 2 to 2"),
         ] {
             let error = options.set(key, value).unwrap_err();
             assert!(error.contains(complaint), "{key}={value}: {error}");

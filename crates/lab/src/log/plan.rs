@@ -2,13 +2,15 @@
 
 use thermocline_engine::{Config, ConfigError, MAX_IO_BLOCKS, default_unit};
 use thermocline_format::{
-    Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, VolumeMedia,
+    Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, RaidShape, VolumeMedia,
 };
 use thermocline_nand::profile::{Cut, ProfileError, Zns};
-use thermocline_nand::{Drive, Kind, Profile, Sliced, Zoned};
+use thermocline_nand::{Drive, Kind, Profile, Zoned};
 use thermocline_types::{Bytes, UnitId};
 
 use super::device::Device;
+use super::members::Division;
+use super::part::Part;
 use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::{Error, Room, fitting, run};
@@ -21,6 +23,8 @@ pub struct Plan {
     pub drive: Drive,
     /// The fast drive, if there is one.
     pub fast: Option<Drive>,
+    /// How the drive is divided if it is a group, and the fast one: they are the members side by side then.
+    pub groups: [Option<RaidShape>; 2],
     /// Size of the units of a drive without zones.
     pub unit: Bytes,
     /// Blocks of 4 KiB of the volume, which is thin.
@@ -47,16 +51,44 @@ impl Plan {
     /// The plan on drives as large as `settings` say.
     fn exactly(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
+        let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
+        let division = |spec| Division { spec, logical, unit: stack.log.unit };
+        let [group, fast_group] = [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
         let budget = stack.log.engine.memory.unwrap_or(MAP_MEMORY);
         run::check_memory(&cut, stack, settings, memory(cut.media(), room, budget).0)?;
-        let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
-        let drive = drive(&stack.profile, cut, settings.seed)?;
-        let fast = stack.fast.as_ref().map(|fast| fast_drive(fast, stack, settings, &drive));
+        let drive = match &group {
+            None => drive(&stack.profile, cut, settings.seed)?,
+            Some(division) => {
+                let sized = settings.capacity.is_some();
+                let member = if sized {
+                    division.member_of(&stack.profile, &cut)
+                } else {
+                    let member = division.member_for(&stack.profile, &cut);
+                    member.map_err(|error| refuse(error.to_string()))?
+                };
+                division.drives(&stack.profile, member, settings.seed)?
+            }
+        };
+        let fast = stack
+            .fast
+            .as_ref()
+            .map(|fast| fast_drive(fast, stack, settings, &drive, fast_group.as_ref()));
         let fast = fast.transpose()?;
-        let fast_capacity = fast.as_ref().map(|fast| fast.cut().capacity());
-        let unit = unit(&drive, stack.log.unit, fast_capacity, logical);
+        let fast_capacity = fast.as_ref().map(|fast| data_of(fast, fast_group.as_ref()));
+        let unit = match &group {
+            None => unit(&drive, stack.log.unit, fast_capacity, logical),
+            Some(division) => division.unit(data_of(&drive, group.as_ref()), fast_capacity),
+        };
+        let shape = |drive: &Drive, division: Option<&Division>| {
+            let member = drive.side_by_side().first().map(|member| member.cut().capacity());
+            let shape = division.map(|one| one.shape(unit, member.unwrap_or_default()));
+            shape.transpose().map_err(|error| refuse(error.to_string()))
+        };
+        let shape_of_fast = fast.as_ref().map(|fast| shape(fast, fast_group.as_ref()));
+        let groups =
+            [shape(&drive, group.as_ref())?, shape_of_fast.transpose()?.flatten()];
         if matches!(drive, Drive::Zoned(_))
             && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
         {
@@ -73,16 +105,18 @@ impl Plan {
                 "the fast drive has units of {own}, the other one of {unit}: both must be alike, give fast.unit"
             )));
         }
-        let units = units_of(&drive, unit);
+        let units = units_of(&drive, unit, groups[0].as_ref());
         let per_unit = u32::try_from(unit.0 / logical.bytes() as u64).unwrap_or(u32::MAX);
-        let fast_units = fast.as_ref().map(|fast| units_of(fast, unit));
+        let fast_units = fast.as_ref().map(|fast| units_of(fast, unit, groups[1].as_ref()));
         let geometry = geometry(logical, per_unit, units, fast_units)
             .map_err(|error| refuse(format!("{error}; give another log.unit or a larger drive")))?;
         let mut config = stack.log.engine.config(geometry);
         if let Some(victim) = settings.victim {
             config.gc.victim = victim;
         }
-        config.below = drive.below(unit);
+        let shares = group.map_or(1, |division| division.spec.shares() as u64);
+        let one = drive.side_by_side().first().unwrap_or(&drive);
+        config.below = one.below(Bytes(unit.0 / shares));
         if let Some(active) = active_zones(&stack.profile) {
             let kept = config.keep_to_active_zones(MediaClass::Capacity, active);
             kept.map_err(|error| refuse(error.to_string()))?;
@@ -98,7 +132,8 @@ impl Plan {
         if media != VolumeMedia::Auto && fast.is_none() {
             return Err(refuse(format!("log.media={media} needs a fast drive: use tier")));
         }
-        Ok(Plan { config, drive, fast, unit, blocks, packs, media, seed: settings.seed })
+        let seed = settings.seed;
+        Ok(Plan { config, drive, fast, groups, unit, blocks, packs, media, seed })
     }
 
     /// Makes the pool.
@@ -106,8 +141,9 @@ impl Plan {
     /// # Errors
     /// [`Error::Engine`].
     pub fn build(self) -> Result<super::machine::Machine, Error> {
-        let drives = [Some(self.drive), self.fast].into_iter().flatten();
-        let drives = drives.map(|drive| Sliced::new(drive, self.unit)).collect();
+        let drives = [Some(self.drive), self.fast].into_iter().zip(self.groups);
+        let part = |(drive, shape)| Some(Part::new(drive?, self.unit, shape));
+        let drives = drives.filter_map(part).collect();
         let device = Device::new(drives, self.config.geometry);
         let mut machine =
             super::machine::Machine::format(self.config, device, self.blocks, self.seed)?;
@@ -145,6 +181,7 @@ fn fast_drive(
     stack: &Stack,
     settings: &Settings,
     drive: &Drive,
+    group: Option<&Division>,
 ) -> Result<Drive, Error> {
     let refuse = |reason: &str| Error::Stack { stack: stack.text.clone(), reason: reason.into() };
     if profile.zns.is_some() {
@@ -158,6 +195,11 @@ fn fast_drive(
         "capacity" | "op" => too_small(stack, &error, true),
         _ => Error::Profile(error),
     };
+    if let Some(division) = group {
+        let cut = Cut::new(profile, Some(Bytes(size))).map_err(wrong)?;
+        let member = division.member_of(profile, &cut);
+        return division.drives(profile, member, settings.seed).map_err(wrong);
+    }
     if is_bare(profile) {
         let cut = Cut::new(profile, Some(Bytes(size))).map_err(wrong)?;
         return self::drive(profile, cut, settings.seed);
@@ -165,9 +207,17 @@ fn fast_drive(
     Drive::new(profile, Some(Bytes(size)), settings.seed).map_err(wrong)
 }
 
+/// Bytes for data of a drive, or of a group of it.
+fn data_of(drive: &Drive, group: Option<&Division>) -> Bytes {
+    let spec = group.map(|division| division.spec);
+    let members = spec.map_or(1, |spec| spec.members);
+    Bytes(drive.cut().capacity().0 / members as u64 * spec.map_or(1, |spec| spec.shares()) as u64)
+}
+
 /// How many units of `unit` bytes the log has on a drive: as many as there are zones.
-fn units_of(drive: &Drive, unit: Bytes) -> u64 {
+fn units_of(drive: &Drive, unit: Bytes, group: Option<&RaidShape>) -> u64 {
     match drive {
+        _ if group.is_some() => group.map_or(0, |shape| u64::from(shape.units)),
         Drive::Zoned(zoned) => u64::from(zoned.zones()),
         _ => drive.cut().capacity().0 / unit.0.max(1),
     }

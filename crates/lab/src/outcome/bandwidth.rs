@@ -75,7 +75,7 @@ fn limit(shares: &[BusyShare], pacing: Pacing) -> &'static str {
 /// several, nor of one whose cells are of two kinds.
 fn theoretical(outcome: &Outcome, run: &ByteCounts) -> Option<f64> {
     let bytes = run.host_read + run.host_written;
-    let single = outcome.fast.is_none() && outcome.stack.array.is_none();
+    let single = outcome.fast.is_none() && outcome.stack.drives() == 1;
     if !single || outcome.stack.profile.slc.is_some() || bytes == 0 {
         return None;
     }

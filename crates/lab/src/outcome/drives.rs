@@ -47,6 +47,13 @@ pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
 
 /// What is said of several drives together, and what of one.
 pub fn note(outcome: &Outcome) -> Option<String> {
+    if let Some(group) = outcome.stack.group() {
+        return Some(format!(
+            "the log has a {group} of {} drives as one device; sizes and bytes are those of all drives, life is that \
+             of one, and bytes of each are in the record",
+            group.members
+        ));
+    }
     let DriveArray { count, host } = outcome.stack.array?;
     let HostLimits { stripe, threads, cpu_us, link_mb_per_s } = host;
     let link = link_mb_per_s.map_or("without a limit".into(), |rate| format!("of {rate} MB/s"));

@@ -70,20 +70,8 @@ pub(super) fn new_raid(
     let drawn =
         drawn.map_err(|source| MediaError::Read { path: first.device().path.clone(), source })?;
     let (identity, _) = drawn.0.split_first_chunk().expect("it has sixteen bytes");
-    let mut label = RaidLabel {
-        pool: place.pool,
-        group: u64::from_le_bytes(*identity),
-        device: place.device as u8,
-        member: 0,
-        shape,
-        event: 1,
-        floor: 0,
-        current: ((1_u32 << group.len()) - 1) as u16,
-        filling: None,
-        filled: 0,
-        open: false,
-        announced: false,
-    };
+    let identity = u64::from_le_bytes(*identity);
+    let mut label = RaidLabel::of_new(place.pool, identity, place.device as u8, shape);
     let mut storages = Vec::new();
     for (member, one) in group.iter().enumerate() {
         let mut storage = one.open_divided(true, layout_on(&shape), Access::ReadWrite)?;

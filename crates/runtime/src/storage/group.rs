@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thermocline_array::MemberState;
+use thermocline_array::{MemberState, WrittenBytes};
 use thermocline_types::Bytes;
 
 use super::{Storage, Waker};
@@ -18,12 +18,14 @@ pub struct MemberStatus {
     pub standing: MemberState,
     /// Why the member is out.
     pub why: Option<String>,
+    /// Bytes written to the member since the group was opened, by cause.
+    pub written: WrittenBytes,
 }
 
 impl MemberStatus {
     /// A member at the start, before the group has reported its state.
     pub(super) fn out(path: PathBuf, why: Option<String>) -> MemberStatus {
-        MemberStatus { path, standing: MemberState::Out, why }
+        MemberStatus { path, standing: MemberState::Out, why, written: WrittenBytes::default() }
     }
 }
 
@@ -82,6 +84,13 @@ impl GroupStatus {
     pub(super) fn new(kind: GroupKind, name: String, members: Vec<MemberStatus>) -> GroupStatus {
         let (lacking, filled, repaired, refusal) = (Bytes(0), Bytes(0), 0, None);
         GroupStatus { kind, name, members, lacking, filled, repaired, refusal }
+    }
+
+    /// Bytes written to all members since the group was opened, by cause.
+    #[must_use]
+    pub fn written(&self) -> WrittenBytes {
+        let each = self.members.iter().map(|member| &member.written);
+        each.fold(WrittenBytes::default(), |sum, one| sum.plus(one))
     }
 
     /// Whether all members are current.

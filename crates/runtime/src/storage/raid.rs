@@ -160,12 +160,15 @@ impl Raid {
 
     fn publish(&mut self) {
         let array = self.array.status();
+        let mut shared = self.group.shared();
+        let status = &mut shared.status;
+        for (status, written) in status.members.iter_mut().zip(self.array.written()) {
+            status.written = *written;
+        }
         if self.told.as_ref() == Some(array) {
             return;
         }
         self.told = Some(array.clone());
-        let mut shared = self.group.shared();
-        let status = &mut shared.status;
         for (status, standing) in status.members.iter_mut().zip(&array.members) {
             status.standing = *standing;
             if *standing != MemberState::Out {

@@ -82,20 +82,8 @@ impl Groups {
     pub fn label(&self, arena: &Rc<Arena>, image: &mut Image) {
         for spec in &self.0 {
             for (member, device) in spec.members().enumerate() {
-                let label = RaidLabel {
-                    pool: POOL,
-                    group: 7,
-                    device: spec.device.0,
-                    member: member as u8,
-                    shape: spec.shape,
-                    event: 1,
-                    floor: 0,
-                    current: ((1_u32 << spec.shape.members) - 1) as u16,
-                    filling: None,
-                    filled: 0,
-                    open: false,
-                    announced: false,
-                };
+                let first = RaidLabel::of_new(POOL, 7, spec.device.0, spec.shape);
+                let label = RaidLabel { member: member as u8, ..first };
                 let mut sectors = Vec::new();
                 arena.sectors(&label.encode(), &mut sectors);
                 let at = place_on(image, device, &spec.shape, Bytes(RaidShape::label_place(0)));

@@ -113,20 +113,8 @@ impl Drop for Raid {
 pub fn formatted(level: RaidLevel) -> Vec<Blocks> {
     let (shape, members) = (shape(level), members(level));
     let labelled = |member: usize| {
-        let label = RaidLabel {
-            pool: PoolId([5; 16]),
-            group: 9,
-            device: 0,
-            member: member as u8,
-            shape,
-            event: 1,
-            floor: 0,
-            current: (1 << members) - 1,
-            filling: None,
-            filled: 0,
-            open: false,
-            announced: false,
-        };
+        let first = RaidLabel::of_new(PoolId([5; 16]), 9, 0, shape);
+        let label = RaidLabel { member: member as u8, ..first };
         Blocks::from([(0, label.encode().to_vec().into())])
     };
     (0..members).map(labelled).collect()

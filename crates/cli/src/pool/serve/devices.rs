@@ -1,6 +1,7 @@
 //! Devices of a pool that is served: how pairs and striped groups stand, members that are given to them, and devices
 //! that come and go.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -86,6 +87,9 @@ pub struct GroupStanding {
     pub lacking_bytes: u64,
     /// Copied or computed to fill it, since the pool was opened.
     pub filled_bytes: u64,
+    /// Bytes written to all members since the pool was opened, by cause.
+    #[serde(default)]
+    pub written_bytes: BTreeMap<String, u64>,
     /// Places of a member that could not be read and were written again from the others.
     pub repaired: u64,
     /// What is at risk, and what to do.
@@ -154,6 +158,9 @@ pub struct MemberTold {
     pub path: String,
     /// current, filling or out.
     pub state: String,
+    /// Bytes written to it since the pool was opened.
+    #[serde(default)]
+    pub written_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -234,6 +241,11 @@ impl GroupStanding {
             whole: group.is_whole(),
             lacking_bytes: if is_out { size } else { group.lacking.0 },
             filled_bytes: group.filled.0,
+            written_bytes: group
+                .written()
+                .each()
+                .map(|(cause, bytes)| (cause.name().to_owned(), bytes))
+                .collect(),
             repaired: group.repaired,
             risk: group.risk(),
         }
@@ -245,6 +257,7 @@ impl MemberTold {
         let told = |member: &MemberStatus| MemberTold {
             path: member.path.display().to_string(),
             state: member.standing.name().to_owned(),
+            written_bytes: member.written.total(),
             why: member.why.clone(),
         };
         group.members.iter().map(told).collect()

@@ -215,6 +215,15 @@ fn of_groups(page: &mut Page, groups: &GroupsTold) {
                 page.sample(&name, &[(family, &group.name)], value(group));
             }
         }
+        let name = format!("{family}_written_bytes_total");
+        if some().next().is_some() {
+            page.head(&name, "counter", "Written to the members of a group, by cause");
+        }
+        for (_, group, _) in some() {
+            for (cause, bytes) in &group.written_bytes {
+                page.sample(&name, &[(family, &group.name), ("cause", cause)], *bytes);
+            }
+        }
     }
 }
 

@@ -42,20 +42,8 @@ fn labelled() -> Vec<Blocks> {
     let shape = shape();
     let bench = Bench::new(vec![Blocks::new(); MEMBERS], layout_on(&shape), 1);
     for member in 0..MEMBERS {
-        let label = RaidLabel {
-            pool: PoolId([5; 16]),
-            group: 9,
-            device: 0,
-            member: member as u8,
-            shape,
-            event: 1,
-            floor: 0,
-            current: (1 << MEMBERS) - 1,
-            filling: None,
-            filled: 0,
-            open: false,
-            announced: false,
-        };
+        let first = RaidLabel::of_new(PoolId([5; 16]), 9, 0, shape);
+        let label = RaidLabel { member: member as u8, ..first };
         write_label(&mut *bench.drive(member), &label).expect("it is well");
     }
     let state = bench.state();

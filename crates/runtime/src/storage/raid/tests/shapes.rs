@@ -21,20 +21,7 @@ const LEVELS: [(RaidLevel, usize); 6] = [
 fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<usize>) -> Raid {
     let unit_blocks = (1 << 20) / block.bytes() as u32 + 5;
     let shape = RaidShape::new(level, members, block, unit_blocks, 5).expect("it can be");
-    let label = RaidLabel {
-        pool: PoolId([3; 16]),
-        group: 1,
-        device: 0,
-        member: 0,
-        shape,
-        event: 1,
-        floor: 0,
-        current: (1 << members) - 1,
-        filling: None,
-        filled: 0,
-        open: false,
-        announced: false,
-    };
+    let label = RaidLabel::of_new(PoolId([3; 16]), 1, 0, shape);
     let storages = (0..members).map(|member| {
         let memory = Memory::new(layout_on(&shape)).with_shuffled_completions(member as u64);
         let found = FoundMember { storage: Box::new(memory), place: 0 };
