@@ -3,22 +3,25 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
 use thermocline_engine::{Extent, HostError, HostRequest, Notice, Reply, RequestId, VolumeInfo};
 use thermocline_format::Location;
 use thermocline_runtime::storage::Storage;
-use thermocline_runtime::{Driver, Settings};
+use thermocline_runtime::{Driver, Group, MemberState, Settings};
 use thermocline_types::Bytes;
 
-use super::open::{on_trial, to_write};
+use super::open::{Opened, on_trial, to_write};
 use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
 
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A member whose lacking bytes do not shrink for so long is not filled any more. Chosen, not measured.
+const STALLED: Duration = Duration::from_secs(60);
 
 const SCRUB: RequestId = RequestId(1);
 
@@ -30,7 +33,7 @@ in the header that tells of it, and each header with its own place. `check` read
 in the map; scrub also finds headers that are damaged while all blocks can still be read.
 
 Of a `mirror` or `raid5`, every copy and the parity are compared. What one member holds wrong and the others have is
-counted apart from damage; `--repair` writes it again from the others.
+counted apart from damage; `--repair` writes it again from the others. A member that lacks data is filled first.
 
 Without `--repair` the pool is opened on trial, as `check` does; nothing is written. `thermocline inspect` shows what
 stands at a place.
@@ -96,6 +99,7 @@ pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     let report = match args.repair {
         true => {
             let mut pool = to_write(&settings, false)?;
+            fill(&mut pool)?;
             let report = look(&mut pool.driver, true)?;
             pool.close()?;
             report
@@ -107,6 +111,35 @@ pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
         false => text(&report),
     };
     verdict(&text, report.clean)
+}
+
+/// Waits until no member of a group is being filled: a member that lacks data is no copy to compare.
+fn fill<S: Storage>(pool: &mut Opened<S>) -> anyhow::Result<()> {
+    let lacking = |groups: &[(usize, Group)]| {
+        let filling = groups.iter().map(|(_, group)| group.status()).filter(is_filling);
+        filling.map(|status| status.lacking.0).reduce(|sum, one| sum + one)
+    };
+    let bar = Progress::default().bar("fill");
+    let (mut first, mut least, mut since) = (0, u64::MAX, Instant::now());
+    let mut ended = Vec::new();
+    while let Some(left) = lacking(&pool.groups) {
+        first = first.max(left);
+        bar.set(1.0 - left as f64 / first.max(1) as f64);
+        if left < least {
+            (least, since) = (left, Instant::now());
+        }
+        if since.elapsed() > STALLED {
+            let text = "a member lacks data that cannot be read from the others: `thermocline status` names it";
+            return Err(Broken(text.into()).into());
+        }
+        pool.driver.poll(Some(TICK), &mut ended);
+    }
+    Ok(())
+}
+
+/// Whether a member of the group receives the data that it lacks.
+fn is_filling(status: &GroupStatus) -> bool {
+    status.members.iter().any(|member| member.standing == MemberState::Filling)
 }
 
 fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Report> {

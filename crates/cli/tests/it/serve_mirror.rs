@@ -50,6 +50,27 @@ fn mirror(served: &Served) -> Value {
     served.status()["mirrors"][0].clone()
 }
 
+/// A side that lacks everything is filled by a scrub that repairs, so the other side may be lost afterwards.
+#[test]
+fn a_scrub_that_repairs_fills_a_side_first() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_mirrored(folder, "auto");
+    let mut ledger = vec![Known::default(); SPAN as usize];
+    write_and_kill(Served::start(folder, ""), &mut ledger, &mut Rng::new(13));
+    fs::remove_file(folder.join("a.img")).expect("it is there");
+    run(folder, "device keep pool.toml b.img").ok();
+    run(folder, "device replace pool.toml a.img").ok();
+    let status = run(folder, "status pool.toml").ok();
+    assert!(status.starts_with("at risk: mirror `m`: "), "{status}");
+    run(folder, "scrub pool.toml --repair").ok();
+    let status = run(folder, "status pool.toml").ok();
+    assert!(!status.starts_with("at risk"), "{status}");
+    fs::remove_file(folder.join("b.img")).expect("it is there");
+    run(folder, "device keep pool.toml a.img").ok();
+    compare(&mut Served::start(folder, "").client("main"), &mut ledger);
+}
+
 /// Serves, kills, and takes one side away, again and again: either one, removed or overwritten with zeros. The other
 /// one is kept, and a new side filled while clients write.
 #[test]
