@@ -17,7 +17,7 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro", "thiserror"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
     Rule {
@@ -56,6 +56,11 @@ const RULES: [Rule; 17] = [
         name: "lab",
         ours: &["types", "record", "ftl", "format", "engine", "array", "nand", "workload"],
         theirs: None,
+    },
+    Rule {
+        name: "thermocline",
+        ours: &["types", "record", "format", "engine", "workload", "lab", "target", "runtime"],
+        theirs: Some(&["thiserror"]),
     },
     Rule {
         name: "cli",

@@ -13,7 +13,7 @@ use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Settings};
 use thermocline_types::Bytes;
 
-use super::open::{on_trial, to_write};
+use super::open::{Advised as _, on_trial, to_write};
 use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
 

@@ -1,0 +1,4 @@
+//! The library as another program uses it.
+
+mod examples;
+mod pool;
