@@ -19,6 +19,20 @@
 //! # }
 //! ```
 //!
+//! What would it save? `lab` predicts write amplification, life and speed before a drive is bought:
+//!
+//! ```
+//! # #[cfg(feature = "lab")]
+//! # {
+//! use thermocline::lab::{self, RunSpec, WorkloadSpec};
+//! let record = lab::run(&RunSpec::new("raw:p5316", WorkloadSpec::trace("cassandra-ycsb-a")))?;
+//! println!("write amplification {:.2}", record.waf.unwrap());
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Features, both on by default: `lab`, and `papers` for the published experiments that the lab repeats.
+//!
 //! A [`Pool`] is open in one process at a time. [`Volume`] handles are cheap clones for any number of threads.
 //!
 //! Invariants:
@@ -26,6 +40,8 @@
 //! * An [`Error`] holds a kind and facts, never advice: the program `thermocline` has the advice.
 
 mod error;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod pool;
 mod volume;
 

@@ -11,7 +11,7 @@ fn every_example_runs_in_an_empty_folder() {
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     names.sort();
-    assert!(names.len() >= 2, "{names:?}");
+    assert!(names.len() >= 4, "{names:?}");
     for name in names {
         let folder = tempfile::tempdir().unwrap();
         let mut cargo = Command::new(env!("CARGO"));
