@@ -17,7 +17,7 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 19] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro", "thiserror"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
     Rule {
@@ -58,6 +58,12 @@ const RULES: [Rule; 17] = [
         theirs: None,
     },
     Rule {
+        name: "thermocline",
+        ours: &["types", "record", "format", "engine", "workload", "lab", "target", "runtime"],
+        theirs: Some(&[]),
+    },
+    Rule { name: "capi", ours: &["thermocline"], theirs: Some(&[]) },
+    Rule {
         name: "cli",
         ours: &[
             "types", "record", "ftl", "format", "engine", "array", "nand", "workload", "lab",
@@ -90,7 +96,11 @@ fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
         return vec![Violation::new(&manifest.path, 0, message)];
     };
     let forbidden = |dependency: &Dependency| {
-        if let Some(ours) = dependency.name.strip_prefix("thermocline-") {
+        // The library for other programs has the name without more.
+        let called = dependency.name;
+        let library = (called == "thermocline").then_some(called);
+        let ours = called.strip_prefix("thermocline-").or(library);
+        if let Some(ours) = ours {
             return !(rule.ours.contains(&ours) || dependency.for_tests && ours == DRAWN_FROM);
         }
         let free = rule.theirs.is_none_or(|theirs| theirs.contains(&dependency.name));

@@ -13,7 +13,7 @@ pub enum Shard {
     Fast,
     /// The core, the engine, the format, groups; the simulation, its deliberate bugs, half a million crash states.
     Engine,
-    /// Pools, front ends and the program.
+    /// Pools, front ends, the library and the program.
     Service,
     /// Simulated drives, traces, the lab and its reports; the rules of the repository.
     Lab,
@@ -21,7 +21,7 @@ pub enum Shard {
 
 /// Packages of the simulation are tested by [`sim::tests`], with deliberate bugs.
 const ENGINE: [&str; 5] = ["types", "ftl", "format", "engine", "array"];
-const SERVICE: [&str; 5] = ["target", "nbd", "fuse", "runtime", "cli"];
+const SERVICE: [&str; 7] = ["target", "nbd", "fuse", "runtime", "thermocline", "capi", "cli"];
 const LAB: [&str; 5] = ["nand", "record", "report", "workload", "lab"];
 
 impl Shard {

@@ -85,7 +85,7 @@ fn reproduce(repo: &Repo, names: &[String]) -> Result<String> {
     let command = format!("thermocline {}", arguments.join(" "));
     println!("table of truth: {command}");
     let output = cargo_command(repo)
-        .args(["run", "--quiet", "-p", "thermocline", "--"])
+        .args(["run", "--quiet", "-p", "thermocline-cli", "--"])
         .args(&arguments)
         .stderr(Stdio::inherit())
         .output()

@@ -58,8 +58,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments = help::flowing(Cli::command()).get_matches();
-    let done = match Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command
-    {
+    let command = Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command;
+    let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
         Command::Pool(command) => pool::execute(&command),
     };
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening; then the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "thermocline: {error:#}");
+            let _ = writeln!(std::io::stderr(), "thermocline: {}", lab::args::told(&error));
             ExitCode::from(exit_code(&error))
         }
     }

@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
 use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
+use crate::lab::args::in_arguments;
 use crate::tenants;
 
 /// The look of every table.
@@ -152,7 +153,7 @@ pub fn show(records: &[RunRecord]) -> String {
             text += &format!("  at {load}\n");
         }
         for note in &record.notes {
-            text += &format!("{}: {note}\n", record.stack);
+            text += &format!("{}: {}\n", record.stack, in_arguments(note));
         }
     }
     if records.iter().any(|record| !record.steady_state.reached) {

@@ -1,6 +1,9 @@
 //! Why a run could not be made.
 
+use std::path::PathBuf;
+
 use thermocline_nand::{DriveError, ProfileError};
+use thermocline_record::ReadError;
 use thermocline_workload::remap::MapError;
 use thermocline_workload::{synthetic, trace};
 
@@ -15,6 +18,52 @@ pub enum Error {
         stack: String,
         /// What is wrong, and what would be right.
         reason: String,
+    },
+    /// A key of a specification has a value that cannot be.
+    #[error("`{key}` {reason}")]
+    Key {
+        /// The key.
+        key: &'static str,
+        /// The value, and what it must be.
+        reason: String,
+    },
+    /// The text of a swept key cannot be understood.
+    #[error("`{text}`: {reason}")]
+    Axis {
+        /// As given.
+        text: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {file}: {reason}")]
+    Read {
+        /// The file.
+        file: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// A file specifies no run.
+    #[error("{} specifies no run", path.display())]
+    Specification {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: ReadError,
+    },
+    /// A file is another one than that which the specification names.
+    #[error(
+        "{file} is not the file that {} was written for: SHA-256 {expected}, and now {found}", spec.display()
+    )]
+    OtherFile {
+        /// The file.
+        file: String,
+        /// The specification.
+        spec: PathBuf,
+        /// The hash in the specification.
+        expected: String,
+        /// The hash of the file.
+        found: String,
     },
     /// The device profile is wrong.
     #[error(transparent)]
@@ -65,4 +114,11 @@ pub enum Error {
         "the bytes of this run do not add up ({0}); please report this with the command you ran"
     )]
     Accounting(String),
+}
+
+impl Error {
+    /// A value of `key` that cannot be.
+    pub(crate) fn key(key: &'static str, reason: impl Into<String>) -> Error {
+        Error::Key { key, reason: reason.into() }
+    }
 }

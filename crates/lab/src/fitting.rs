@@ -32,8 +32,8 @@ pub(crate) fn made<T>(
     };
     let asked = if is_fast { settings.fast_capacity } else { settings.capacity };
     let name = match (settings.of_pool, is_fast) {
-        (false, true) => "a --fast-capacity",
-        (false, false) => "a --capacity",
+        (false, true) => "a `fast_capacity`",
+        (false, false) => "a `capacity`",
         (true, true) => "a pool with a fast device",
         (true, false) => "a pool with a device for capacity",
     };

@@ -166,7 +166,7 @@ impl Plan {
         let blocks = workload.footprint().div_ceil(Bytes::BLOCK);
         if blocks >= u64::from(u32::MAX) {
             return Err(Error::Settings(
-                "headroom takes up to 2^32 distinct blocks of 4 KiB, this workload writes more: try one --volume, or a \
+                "headroom takes up to 2^32 distinct blocks of 4 KiB, this workload writes more: try one `volume`, or a \
                  part of it"
                     .into(),
             ));

@@ -239,7 +239,7 @@ impl Prepared {
         let known = |size: Option<Bytes>| {
             size.ok_or_else(|| {
                 Error::Settings(format!(
-                    "--remap {remap} needs the size of the device: give --capacity"
+                    "`remap` {remap} needs the size of the device: give `capacity`"
                 ))
             })
         };
@@ -314,14 +314,14 @@ impl Prepared {
     pub fn with_data_at_rest(mut self, share: f64) -> Result<Prepared, Error> {
         if !(0.0..1.0).contains(&share) {
             return Err(Error::Settings(format!(
-                "--at-rest is {share}, must be at least 0 and below 1"
+                "`at_rest` is {share}, must be at least 0 and below 1"
             )));
         }
         if matches!(&self.input, Input::Trace { remap: Remap::Fold | Remap::None, .. })
             && share > 0.0
         {
             return Err(Error::Settings(
-                "--at-rest needs --remap dense: data at rest lies behind the trace's own".into(),
+                "`at_rest` needs `remap` dense: data at rest lies behind the trace's own".into(),
             ));
         }
         let bytes = self.set.size.as_f64() * share / (1.0 - share);

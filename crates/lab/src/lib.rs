@@ -1,12 +1,19 @@
 //! Workloads against simulated drives in virtual time: runs, steady state, closed forms, experiments.
 //!
 //! A run takes an [`Input`], looks through it once ([`Prepared`]), and replays it against a
-//! [`Stack`]; what comes out is a [`RunRecord`](thermocline_record::RunRecord).
+//! [`Stack`]; what comes out is a [`RunRecord`](thermocline_record::RunRecord). [`spec::run`] does so for a
+//! specification; [`sweep`], [`whatif`] and [`analyze`] make runs of it.
 //!
 //! Invariants:
 //! * Equal inputs, stacks, settings and seeds give equal records, but for what they cost the machine.
 //! * The bytes of every run add up, or the run fails.
 
+#![cfg_attr(
+    not(feature = "papers"),
+    allow(dead_code, reason = "some parts are only there for published experiments")
+)]
+
+pub mod analyze;
 mod barriers;
 pub mod bench_placement;
 mod byte_counts;
@@ -21,22 +28,28 @@ mod life;
 pub mod log;
 mod meter;
 mod outcome;
+mod parallel;
 pub mod pts;
 mod rates;
+#[cfg(feature = "papers")]
 pub mod reproduce;
 mod run;
 mod settings;
+pub mod spec;
 mod stack;
 mod steady;
+pub mod sweep;
 mod tag;
 pub mod tco;
 mod tenants;
 pub mod theory;
 mod think;
+pub mod whatif;
 
 pub use error::Error;
 pub use input::{Input, Prefill, Prepared, Room};
 pub use life::{media_endurance, rated_bytes};
+pub use parallel::each;
 pub use run::run;
 pub use settings::{Pacing, Settings};
 pub use stack::{Layer, Stack};

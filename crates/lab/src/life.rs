@@ -174,7 +174,7 @@ fn assumptions(profile: &Profile, measured: &Measured, load: Load) -> Vec<String
             profile.capacity
         ),
         Load::Assumed(dwpd) => {
-            format!("{dwpd} drive writes per day assumed; give --daily-writes for your own load")
+            format!("{dwpd} drive writes per day assumed; give `daily_writes` for your own load")
         }
     };
     let simulated = format!(

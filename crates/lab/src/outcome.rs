@@ -510,13 +510,13 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
     let all = [
         about(
             settings.pacing.is_some() && raw && !outcome.drive.is_timed(),
-            "--queue-depth or --speed",
+            "`queue_depth` or `speed`",
             "models no time",
         ),
-        about(settings.daily_writes.is_some() && !life, "--daily-writes", "has no known endurance"),
+        about(settings.daily_writes.is_some() && !life, "`daily_writes`", "has no known endurance"),
         about(
             settings.victim.is_some() && raw && !profile.kind.relocates(),
-            "--victim",
+            "`victim`",
             "collects no garbage",
         ),
         about(
@@ -659,7 +659,7 @@ fn shorter_units(outcome: &Outcome) -> Option<String> {
     (units > LONGER).then(|| {
         format!(
             "units of the log of {} are shorter than the drive's of {own}, which copies what is valid beside those that \
-             are reset: larger drives have longer ones (--span, --capacity, --fast-capacity), or give log.unit",
+             are reset: larger drives have longer ones (`span`, `capacity`, `fast_capacity`), or give log.unit",
             Bytes((own.as_f64() / f64::from(units)).round() as u64)
         )
     })
@@ -678,7 +678,7 @@ fn log_notes(outcome: &Outcome, log: &LogBytes, host: u64) -> Vec<String> {
     if outcome.settings.capacity.is_none() && outcome.settings.utilisation - full > 0.01 {
         notes.push(format!(
             "the log sets aside reserve, open units, maps and superblocks, so that a drive full of the workload is \
-             {:.0} % full; to compare with other stacks, give all of them --utilisation {:.2}",
+             {:.0} % full; to compare with other stacks, give all of them `utilisation` {:.2}",
             full * 100.0,
             (full - 0.005).max(0.01)
         ));

@@ -43,7 +43,7 @@ pub fn run(
 ) -> Result<RunRecord, Error> {
     if matches!(settings.pacing, Some(Pacing::Clock { .. })) && !workload.has_clock() {
         return Err(Error::Settings(
-            "--speed needs a clock, and this workload has none: give a generator a --rate, or set --queue-depth".into(),
+            "`speed` needs a clock, and this workload has none: give a generator a `rate`, or set `queue_depth`".into(),
         ));
     }
     if matches!(stack.layer, Layer::Log | Layer::Tier) {
@@ -220,7 +220,7 @@ pub(crate) fn holding(
     let exported = cut.capacity();
     if footprint > exported {
         return Err(Error::Settings(format!(
-            "the workload addresses {footprint}, {} exports {exported}: give {} or a smaller --span",
+            "the workload addresses {footprint}, {} exports {exported}: give {} or a smaller `span`",
             stack.text,
             settings.larger()
         )));
@@ -275,10 +275,10 @@ pub(crate) fn check_memory(
     );
     match cost::available_memory() {
         Some(free) if needed > free => Err(Error::Settings(format!(
-            "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller --span or {}",
+            "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller `span` or {}",
             stack.text,
             cut.capacity(),
-            if settings.of_pool { "pool" } else { "--capacity" }
+            if settings.of_pool { "pool" } else { "`capacity`" }
         ))),
         _ => Ok(()),
     }
@@ -567,10 +567,10 @@ fn refused(request: u64, reason: DriveError) -> Error {
 pub(crate) fn not_done(reason: DriveError, when: String) -> Error {
     let hint = match reason {
         DriveError::Zone { .. } => {
-            "; a zoned drive under `raw` takes only sequential writes that start zones over, as `--workload seq` makes \
+            "; a zoned drive under `raw` takes only sequential writes that start zones over, as generator seq makes \
              them: for others put a log on it (log:DEVICE)"
         }
-        DriveError::Misaligned { .. } => "; give --io-size a multiple of it",
+        DriveError::Misaligned { .. } => "; give `io_size` a multiple of it",
         _ => "",
     };
     Error::Drive { when, reason, hint }

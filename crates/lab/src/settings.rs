@@ -41,14 +41,14 @@ pub struct Settings {
     pub daily_writes: Option<Bytes>,
     /// Seed of all randomness.
     pub seed: u64,
-    /// Capacities are those of a pool: errors say so instead of naming `--capacity`.
+    /// Capacities are those of a pool: errors say so instead of naming `capacity`.
     pub of_pool: bool,
 }
 
 impl Settings {
     /// What helps where the drive is too small.
     pub(crate) fn larger(&self) -> &'static str {
-        if self.of_pool { "a pool on a larger device" } else { "a larger --capacity" }
+        if self.of_pool { "a pool on a larger device" } else { "a larger `capacity`" }
     }
 }
 

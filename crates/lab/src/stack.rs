@@ -33,8 +33,8 @@ impl Layer {
         ),
         (
             Layer::Tag,
-            "every write carries a placement handle: that of its tenant; by --tag-by: file, directory, volume; or by \
-             --placement: hint, or a policy (multi-stream, FDP drives)",
+            "every write carries a placement handle: that of its tenant; by `tag_by`: file, directory, volume; or by \
+             `placement`: hint, or a policy (multi-stream, FDP drives)",
         ),
         (
             Layer::Log,
@@ -109,9 +109,9 @@ impl Stack {
     /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
     pub fn parse(text: &str, overrides: &[String]) -> Result<Stack, Error> {
         let refuse = |reason: String| Error::Stack { stack: text.to_owned(), reason };
-        let (layer, rest) = text.split_once(':').ok_or_else(|| {
-            refuse("a stack is LAYER:DEVICE, such as raw:p5316; `thermocline lab list devices` shows the devices".into())
-        })?;
+        let (layer, rest) = text
+            .split_once(':')
+            .ok_or_else(|| refuse("a stack is LAYER:DEVICE, such as raw:p5316".into()))?;
         let layer = Layer::named(layer).map_err(refuse)?;
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
@@ -172,12 +172,11 @@ impl Stack {
     /// # Errors
     /// [`Error::Settings`] when there is no such policy, or the layer cannot use it.
     pub fn place(&mut self, name: &str) -> Result<(), Error> {
-        let given = format!("--placement {name}");
+        let given = format!("`placement` {name}");
         match self.layer {
-            Layer::Raw if name != "none" => Err(Error::Settings(format!(
-                "{given}: {} takes none; `thermocline lab list placements` shows them",
-                self.text
-            ))),
+            Layer::Raw if name != "none" => {
+                Err(Error::key("placement", format!("{name}: {} takes none", self.text)))
+            }
             Layer::Raw => Ok(()),
             Layer::Tag => {
                 let tagging: Tagging = named(&given, name)?;
@@ -301,7 +300,7 @@ enum Override {
 fn split_override(text: &str) -> Result<Override, Error> {
     let form = || {
         Error::Settings(format!(
-            "--set {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE, \
+            "`set` {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE, \
              host.KEY=VALUE or tag.placement=NAME"
         ))
     };

@@ -557,9 +557,7 @@ pub enum ReadError {
         found: String,
     },
     /// A specification was asked for, and the text is of another schema or a record without one.
-    #[error(
-        "the schema of the specification is `{found}`, this version reads `{SPEC_SCHEMA}`; `lab run ... --print-spec` prints one"
-    )]
+    #[error("the schema of the specification is `{found}`, this version reads `{SPEC_SCHEMA}`")]
     SpecSchema {
         /// The schema found.
         found: String,

@@ -129,7 +129,70 @@ pub enum WorkloadSpec {
     },
 }
 
+impl WorkloadSpec {
+    /// A trace: a file, or the name of one that comes with the program.
+    #[must_use]
+    pub fn trace(path: &str) -> WorkloadSpec {
+        WorkloadSpec::Trace {
+            path: path.to_owned(),
+            format: None,
+            volume: None,
+            skip_bad: false,
+            remap: "dense".to_owned(),
+            loops: None,
+            ignore_trims: false,
+        }
+    }
+
+    /// A generator, such as `uniform` or `zipf:0.99`, or a file of tenants.
+    #[must_use]
+    pub fn generator(generator: &str) -> WorkloadSpec {
+        WorkloadSpec::Generator {
+            generator: generator.to_owned(),
+            span_bytes: None,
+            drive_writes: None,
+            writes: None,
+            requests: None,
+            io_size_bytes: None,
+            read_share: 0.0,
+            trim_share: 0.0,
+            rate: None,
+            burst_bytes: None,
+            idle_us: None,
+        }
+    }
+}
+
 impl RunSpec {
+    /// The version that this crate writes.
+    pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// A run of `workload` on `stack`, such as `raw:p5316`; every other setting has its default.
+    #[must_use]
+    pub fn new(stack: &str, workload: WorkloadSpec) -> RunSpec {
+        RunSpec {
+            schema: SPEC_SCHEMA.to_owned(),
+            version: RunSpec::VERSION.to_owned(),
+            stack: stack.to_owned(),
+            set: Vec::new(),
+            placement: None,
+            tag_by: None,
+            victim: None,
+            workload,
+            prefill: None,
+            at_rest: None,
+            capacity_bytes: None,
+            fast_capacity_bytes: None,
+            utilisation: 1.0,
+            queue_depth: None,
+            think_us: None,
+            speed: None,
+            daily_writes_bytes: None,
+            seed: 1,
+            files: BTreeMap::new(),
+        }
+    }
+
     /// The specification as indented JSON, ending in a line feed.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -215,6 +278,6 @@ mod tests {
         }
         let record = format!("{{\"schema\": \"{}\"}}", crate::SCHEMA);
         let error = RunSpec::from_json(&record).unwrap_err().to_string();
-        assert!(error.contains("--print-spec"), "{error}");
+        assert!(error.contains("`none`"), "{error}");
     }
 }

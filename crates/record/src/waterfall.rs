@@ -136,7 +136,7 @@ fn remedy(kind: LevelKind, cause: &str) -> &'static str {
             "a larger fast device, on which more is overwritten before it moves"
         }
         (LevelKind::Devices, "relocation") => {
-            "room: discards, smaller volumes, more capacity; or another placement (`lab explain --trace`)"
+            "room: discards, smaller volumes, more capacity; or another placement"
         }
         (LevelKind::Devices, "metadata") => {
             "larger requests and fewer flushes, for each chunk has a header; memory for all pages of the maps"

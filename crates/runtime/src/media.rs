@@ -4,19 +4,18 @@
 
 mod change;
 mod contents;
+mod error;
 mod paths;
 mod raids;
 mod several;
 
 use std::fs;
-use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use thermocline_engine::{MAX_UNITS, default_unit};
 use thermocline_format::{
-    DecodeError, Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, RaidLevel,
-    SuperblockPrefix,
+    Geometry, GeometryError, LogicalBlock, MediaClass, PoolId, SuperblockPrefix,
 };
 use thermocline_ftl::placement::Below;
 use thermocline_nand::{Drive, Profile, profile};
@@ -24,13 +23,14 @@ use thermocline_types::{Bytes, UnitId};
 
 pub use change::DeviceChange;
 pub use contents::Contents;
+pub use error::MediaError;
 pub use paths::{HeldFiles, Paths};
 pub use raids::RaidRefusal;
 
 use crate::settings::{DeviceKind, Settings, SettingsError};
 use crate::storage::{
-    Access, Deadline, Fault, File, Group, GroupKind, Late, Latency, Layout, OpenError, Options,
-    Simulated, Storage, zones_are_empty,
+    Access, Deadline, File, Group, GroupKind, Late, Latency, Layout, Options, Simulated, Storage,
+    zones_are_empty,
 };
 
 /// Any storage.
@@ -42,202 +42,6 @@ const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
 /// A drive of which nothing is known but that it is one: a spare share as of drives for servers, and units as long as
 /// those of the pool, which are chosen for that. Assumed.
 const UNKNOWN: Below = Below::Mixed { spare: 0.1, units: 1.0 };
-
-/// Why a storage cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MediaError {
-    /// The settings are wrong for this device.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The storage did not open.
-    #[error(transparent)]
-    Storage(#[from] OpenError),
-    /// The file or device cannot be looked at.
-    #[error("{} cannot be read", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The file or device of an open pool cannot be opened again.
-    #[error("{}: the pool cannot be opened again, so it was not closed", path.display())]
-    Reopen {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The path of an open pool leads to another file or device.
-    #[error(
-        "{}: the file or device that the pool was opened on is not at this path any more, so the pool was not closed: \
-         put it back, or stop the service and name its new path in the settings",
-        path.display()
-    )]
-    Replaced {
-        /// Where it was.
-        path: PathBuf,
-    },
-    /// There is a superblock, and this program cannot go by it.
-    #[error("{}: the pool here cannot be opened: {error}", path.display())]
-    Superblock {
-        /// Where.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: DecodeError,
-    },
-    /// A device is of another pool than the first.
-    #[error("{}: this is of the pool {pool}, and {} of the pool {first}", path.display(), other.display())]
-    OtherPool {
-        /// Where.
-        path: PathBuf,
-        /// Its pool.
-        pool: PoolId,
-        /// The first device.
-        other: PathBuf,
-        /// The pool of that.
-        first: PoolId,
-    },
-    /// Two are the same device of the pool.
-    #[error("{} and {} are copies of one device of the pool; name only the newer one", path.display(), other.display())]
-    SameDevice {
-        /// The one.
-        path: PathBuf,
-        /// The other.
-        other: PathBuf,
-    },
-    /// A device of the pool is not named.
-    #[error(
-        "the pool has {of} devices, and its device {number}, which is {}, is none of those named: give its path in a \
-         [[device]]",
-        if *fast { "a fast one" } else { "one for capacity" }
-    )]
-    NotNamed {
-        /// Its number, from 0 on.
-        number: usize,
-        /// Devices of the pool.
-        of: usize,
-        /// Whether it is a fast one.
-        fast: bool,
-    },
-    /// The members of a group cannot be used as they are.
-    #[error("{0}")]
-    Raid(Box<RaidRefusal>),
-    /// A side or member takes no label.
-    #[error("{}: no label can be written: {fault}", path.display())]
-    Label {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        fault: Fault,
-    },
-    /// A member of a group is named as a device of its own.
-    #[error(
-        "{}: this is one {}",
-        path.display(),
-        if level.copies() {
-            "side of a mirrored pair, and would be newer than the other one; name both, each with the same `mirror`"
-        } else {
-            "member of a striped group; name all of them, each with the same `raid5`, or `raid0`"
-        }
-    )]
-    OneOfGroup {
-        /// Where.
-        path: PathBuf,
-        /// What the group keeps beside its data.
-        level: RaidLevel,
-    },
-    /// No group has a member there.
-    #[error(
-        "{} is no member of a group in the settings: set it as the path of one of the [[device]] with the same `mirror` or \
-         `raid5` first",
-        path.display()
-    )]
-    NoSide {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A pair has both its sides.
-    #[error("{why}")]
-    NoVacancy {
-        /// Which ones.
-        why: String,
-    },
-    /// A device is not one of the pool's.
-    #[error(
-        "{}: this is no device of the pool yet; `thermocline device attach POOL.toml {}` makes it one, or take it out of \
-         the settings",
-        path.display(), path.display()
-    )]
-    NotAttached {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A device cannot be attached, drained or detached.
-    #[error("{}: {why}", path.display())]
-    NoChange {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        why: String,
-    },
-    /// The device with the records that count is not the one that was last used.
-    #[error(
-        "{}: this is an older copy of the device that has the superblocks of the pool: other devices were used without it. \
-         Bring the newer one back", path.display()
-    )]
-    OlderHome {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A device is none of the pool's any more.
-    #[error("{}: this device has left the pool: take it out of the settings", path.display())]
-    HasLeft {
-        /// Where.
-        path: PathBuf,
-    },
-    /// The fast device of a pool that is there is not.
-    #[error(
-        "{why}. It is the fast device of the pool, and has the maps of all volumes and what was not destaged: without it \
-         nothing of the pool can be read, whatever the other devices hold. Bring it back; if it is lost, so is the pool, and \
-         a backup is all there is. Fast devices with `mirror` have a second copy"
-    )]
-    NoFast {
-        /// How it was missed.
-        why: Box<MediaError>,
-    },
-    /// A device for capacity is missing.
-    #[error(
-        "{why}; if it is gone for good, `thermocline device lose POOL.toml {}` lists what is lost with it", path.display()
-    )]
-    NoCapacity {
-        /// Where the settings say that it is.
-        path: PathBuf,
-        /// How it was missed.
-        why: Box<MediaError>,
-    },
-    /// No pool was found.
-    #[error(
-        "{}: there is no pool here. If there should be one, check the path: a device that has left its pool holds none, and \
-         the others go on without it. `thermocline format` makes a new one", path.display()
-    )]
-    NoPool {
-        /// Where.
-        path: PathBuf,
-    },
-}
-
-impl MediaError {
-    /// Whether nothing is there, or no file.
-    fn is_blank(&self) -> bool {
-        match self {
-            MediaError::NoPool { .. } => true,
-            MediaError::Read { source, .. } => source.kind() == ErrorKind::NotFound,
-            _ => false,
-        }
-    }
-}
 
 /// A storage, and how a pool divides it.
 pub struct UnitStorage {

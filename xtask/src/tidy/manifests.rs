@@ -8,7 +8,7 @@ use crate::repo::{Manifest, Violation};
 const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "version"];
 
 /// Crates that may use `unsafe`, and so state their lints themselves: the workspace forbids it, which cannot be undone.
-const OWN_LINTS: [&str; 1] = ["runtime"];
+const OWN_LINTS: [&str; 2] = ["capi", "runtime"];
 
 /// What lints of a crate's own must deny: what keeps documentation whole and each `unsafe` block explained.
 const OWN_DENIED: [(&str, &str); 2] =

@@ -6,14 +6,10 @@ use std::io::Write as _;
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
-use serde::Serialize;
-use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES, headroom};
-use thermocline_lab::{Error, Input};
+use thermocline_lab::analyze::{self, Analysis, Stage};
+use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES};
 use thermocline_types::Bytes;
-use thermocline_types::Request;
 use thermocline_workload::profile::{Profile, TenantProfile};
-use thermocline_workload::synthetic::Generator;
-use thermocline_workload::{Source, trace};
 
 use super::args::{CONVENTIONS, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
 use crate::progress::{Bar, Progress};
@@ -52,36 +48,23 @@ pub struct AnalyzeArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Analysis {
-    schema: &'static str,
-    workload: String,
-    format: Option<String>,
-    skipped_lines: u64,
-    empty_requests: u64,
-    reordered_requests: u64,
-    lost_events: u64,
-    notes: Vec<String>,
-    volumes: Vec<String>,
-    profile: Profile,
-    headroom: Option<Headroom>,
-    /// Why there is no headroom although it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    no_headroom_because: Option<String>,
-}
-
 /// `lab analyze`.
 pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
-    let mut analysis = profile(&args.source.input(&ReplayArgs::default())?)?;
-    if !args.no_headroom {
-        match simulate(args) {
-            Ok(headroom) => analysis.headroom = Some(headroom),
-            Err(error) => match error.downcast()? {
-                Error::Settings(reason) => analysis.no_headroom_because = Some(reason),
-                other => return Err(other.into()),
-            },
+    let headroom = match (args.no_headroom, args.quick) {
+        (true, _) => None,
+        (false, true) => Some(QUICK_WRITES),
+        (false, false) => Some(WRITES),
+    };
+    let input = args.source.input(&ReplayArgs::default())?;
+    let bars = Progress::default();
+    let mut bar: Option<(Stage, Bar)> = None;
+    let analysis = analyze::analyze(&input, headroom, &mut |stage, share| {
+        if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+            bar = Some((stage, bars.bar(stage.name())));
         }
-    }
+        bar.iter().for_each(|(_, bar)| bar.set(share));
+    })?;
+    drop(bar);
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&analysis)?)?;
@@ -89,75 +72,6 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
         out.write_all(text(&analysis).as_bytes())?;
     }
     Ok(())
-}
-
-/// The headroom; [`Error::Settings`] when the workload is too small, too large or can be read only once.
-fn simulate(args: &AnalyzeArgs) -> anyhow::Result<Headroom> {
-    let bar = Progress::default().bar("headroom");
-    let mut prepared = args.source.prepare(&ReplayArgs::default(), Bytes::BLOCK, None)?;
-    let most = if args.quick { QUICK_WRITES } else { WRITES };
-    Ok(headroom(&mut prepared, most, &mut |share| bar.set(share))?)
-}
-
-/// A source that moves a bar.
-struct Watched<'a, S>(&'a mut S, Bar);
-
-impl<S: Source> Source for Watched<'_, S> {
-    fn fill(&mut self, batch: &mut Vec<Request>) -> Result<(), trace::Error> {
-        self.1.set(self.0.fraction_done());
-        self.0.fill(batch)
-    }
-
-    fn fraction_done(&self) -> f64 {
-        self.0.fraction_done()
-    }
-
-    fn directories(&self) -> Vec<String> {
-        self.0.directories()
-    }
-}
-
-fn profile(input: &Input) -> anyhow::Result<Analysis> {
-    let (workload, format, volumes, profile);
-    // Lines and requests that are not as they should be.
-    let (skipped_lines, empty_requests, reordered_requests, lost_events);
-    let mut notes = Vec::new();
-    match input {
-        Input::Trace { path, options, .. } => {
-            let mut opened = trace::open(path, options)?;
-            profile = Profile::of(&mut Watched(&mut opened, Progress::default().bar("reading")))?;
-            workload = path.display().to_string();
-            format = Some(opened.format().to_string());
-            (skipped_lines, empty_requests) = (opened.skipped(), opened.empty());
-            (reordered_requests, lost_events) = (opened.reordered(), opened.lost());
-            volumes = opened.volumes().to_vec();
-            notes = opened.notes();
-        }
-        Input::Synthetic { spec, options } => {
-            let mut generator = Generator::new(spec, options)?;
-            let bar = Progress::default().bar("reading");
-            profile = Profile::of(&mut Watched(&mut generator, bar))?;
-            workload = spec.to_string();
-            format = None;
-            (skipped_lines, empty_requests, reordered_requests, lost_events) = (0, 0, 0, 0);
-            volumes = spec.tenant_names().into_iter().map(str::to_owned).collect();
-        }
-    }
-    let schema = "thermocline.analyze/1";
-    Ok(Analysis {
-        schema,
-        workload,
-        format,
-        skipped_lines,
-        empty_requests,
-        reordered_requests,
-        lost_events,
-        notes,
-        volumes,
-        profile,
-        headroom: None,
-        no_headroom_because: None,
-    })
 }
 
 fn text(analysis: &Analysis) -> String {

@@ -1,18 +1,21 @@
 //! Arguments shared by the commands of the lab.
 
-pub mod spec;
+mod run_of;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use thermocline_ftl::victim::Victim;
-use thermocline_lab::{Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
+use thermocline_lab::{Error, Input, Prefill, Prepared, Settings, Stack, spec};
+use thermocline_record::{ReadError, RunSpec, WorkloadSpec};
 use thermocline_types::{Bytes, Time};
 use thermocline_workload::remap::Remap;
-use thermocline_workload::synthetic::{self, Bursts, Limit, Spec};
 use thermocline_workload::trace;
 
+pub use run_of::{RunOf, load};
+
+use super::run::DECIDING;
 use crate::pool::LabRun;
 
 /// Sizes and exit codes, below the help of every command that takes or gives them.
@@ -102,9 +105,6 @@ pub struct SourceArgs {
     pub seed: u64,
 }
 
-/// Passes over a trace when nothing else is asked for: what the steady-state rule looks at together.
-const PASSES: u32 = 5;
-
 /// How a workload is put on a drive.
 #[derive(Args, Clone)]
 pub struct ReplayArgs {
@@ -152,10 +152,8 @@ pub fn check_fast_capacity<'a>(
 }
 
 fn parse_prefill(text: &str) -> Result<Prefill, String> {
-    [Prefill::FirstTouch, Prefill::Sequential, Prefill::None]
-        .into_iter()
-        .find(|prefill| prefill.name() == text)
-        .ok_or_else(|| format!("`{text}` is no prefill; there are first-touch, sequential, none"))
+    let prefill = spec::prefill(text);
+    prefill.map_err(|_| format!("`{text}` is no prefill; there are first-touch, sequential, none"))
 }
 
 impl SourceArgs {
@@ -187,14 +185,7 @@ impl SourceArgs {
 
     /// The workload these arguments describe, put on a drive as `replay` says.
     pub fn input(&self, replay: &ReplayArgs) -> anyhow::Result<Input> {
-        match (&self.trace, &self.workload) {
-            (Some(path), None) => self.trace_input(path, replay),
-            (None, Some(spec)) => self.synthetic_input(spec, replay),
-            _ => bail!(
-                "say what to replay: --trace FILE, or --workload SPEC such as --workload zipf:0.99; `thermocline lab list \
-                 workloads` shows the generators"
-            ),
-        }
+        spec::input(&self.workload(replay)?, self.seed).map_err(of_arguments)
     }
 
     /// The same, looked through and ready to run on devices with mapping units up to `granule`.
@@ -208,18 +199,19 @@ impl SourceArgs {
         Ok(prepared.with_data_at_rest(replay.at_rest.unwrap_or(0.0))?)
     }
 
-    /// The same for a thin volume.
-    pub fn prepare_thin(
-        &self,
-        replay: &ReplayArgs,
-        granule: Bytes,
-        capacity: Option<Bytes>,
-    ) -> anyhow::Result<Prepared> {
-        let prepared = Prepared::thin(self.input(replay)?, replay.prefill, granule, capacity)?;
-        Ok(prepared.with_data_at_rest(replay.at_rest.unwrap_or(0.0))?)
+    /// The part of a specification that these arguments decide.
+    pub fn workload(&self, replay: &ReplayArgs) -> anyhow::Result<WorkloadSpec> {
+        match (&self.trace, &self.workload) {
+            (Some(path), None) => self.of_trace(path, replay),
+            (None, Some(generator)) => self.of_generator(generator, replay),
+            _ => bail!(
+                "say what to replay: --trace FILE, or --workload SPEC such as --workload zipf:0.99; `thermocline lab list \
+                 workloads` shows the generators"
+            ),
+        }
     }
 
-    fn trace_input(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<Input> {
+    fn of_trace(&self, path: &Path, replay: &ReplayArgs) -> anyhow::Result<WorkloadSpec> {
         let generator_only = [
             ("--span", self.span.is_some()),
             ("--drive-writes", self.drive_writes.is_some()),
@@ -234,22 +226,18 @@ impl SourceArgs {
         if let Some((name, _)) = generator_only.iter().find(|(_, given)| *given) {
             bail!("{name} is for generators (--workload); a trace says that itself");
         }
-        let loops = replay.loops.unwrap_or(PASSES);
-        ensure!(loops > 0, "--loops must be at least 1");
-        Ok(Input::Trace {
-            path: path.to_owned(),
-            options: trace::Options {
-                format: self.format,
-                skip_bad: self.skip_bad,
-                volume: self.volume.clone(),
-            },
-            remap: replay.remap,
-            loops,
+        Ok(WorkloadSpec::Trace {
+            path: path.to_str().context("the trace's path is no text")?.to_owned(),
+            format: self.format.map(|format| format.to_string()),
+            volume: self.volume.clone(),
+            skip_bad: self.skip_bad,
+            remap: replay.remap.to_string(),
+            loops: replay.loops,
             ignore_trims: replay.ignore_trims,
         })
     }
 
-    fn synthetic_input(&self, text: &str, replay: &ReplayArgs) -> anyhow::Result<Input> {
+    fn of_generator(&self, text: &str, replay: &ReplayArgs) -> anyhow::Result<WorkloadSpec> {
         let trace_only = [
             ("--format", self.format.is_some()),
             ("--skip-bad", self.skip_bad),
@@ -261,32 +249,71 @@ impl SourceArgs {
         if let Some((name, _)) = trace_only.iter().find(|(_, given)| *given) {
             bail!("{name} is for traces (--trace)");
         }
-        let (reads, trims) = (self.read_share, self.trim_share);
-        if reads + trims >= 1.0 && reads.max(trims) <= 1.0 && self.requests.is_none() {
-            bail!(
-                "--read-share {reads} and --trim-share {trims} leave nothing to write; --requests N ends a run without \
-                 writes"
-            );
-        }
-        ensure!(self.writes != Some(0), "--writes must be at least 1");
-        ensure!(self.requests != Some(0), "--requests must be at least 1");
-        let spec = Spec::load(text)?;
-        let span = self.span.or(spec.fixed_span()).unwrap_or(Bytes::gib(1));
-        let limit = match (self.requests, self.writes, self.drive_writes) {
-            (Some(requests), _, _) => Limit::Requests(requests),
-            (None, Some(writes), _) => Limit::Writes(writes),
-            (None, None, times) => Limit::drive_writes(times.unwrap_or(5.0), span)?,
-        };
-        let options = synthetic::Options {
-            io_size: self.io_size,
+        Ok(WorkloadSpec::Generator {
+            generator: text.to_owned(),
+            span_bytes: self.span.map(|size| size.0),
+            drive_writes: self.drive_writes,
+            writes: self.writes,
+            requests: self.requests,
+            io_size_bytes: self.io_size.map(|size| size.0),
             read_share: self.read_share,
             trim_share: self.trim_share,
-            seed: self.seed,
             rate: self.rate,
-            bursts: self.burst.zip(self.idle).map(|(bytes, idle)| Bursts { bytes, idle }),
-            ..synthetic::Options::new(span, limit)
-        };
-        Ok(Input::Synthetic { spec, options })
+            burst_bytes: self.burst.map(|size| size.0),
+            idle_us: self.idle.map(micros),
+        })
+    }
+}
+
+/// A text of the lab in the words of the command line: keys of a specification are arguments here.
+pub fn in_arguments(text: &str) -> String {
+    /// Keys of commands beside those of a specification.
+    const MORE: [&str; 4] = ["points", "price", "quick", "traces"];
+    let keys = DECIDING.iter().chain(&MORE);
+    keys.fold(text.to_owned(), |text, key| {
+        text.replace(&format!("`{key}`"), &format!("--{}", key.replace('_', "-")))
+    })
+}
+
+/// The text of an error. Keys of a specification are arguments in errors of the lab itself; profiles, traces and
+/// workloads have keys of their own.
+pub fn told(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let of_lab = error.chain().find_map(|one| one.downcast_ref::<Error>());
+    match of_lab {
+        None | Some(Error::Profile(_) | Error::Trace(_) | Error::Map(_) | Error::Workload(_)) => {
+            text
+        }
+        Some(_) => in_arguments(&text),
+    }
+}
+
+/// The error of a specification with a remedy, if the error itself has none.
+pub fn of_arguments(error: Error) -> anyhow::Error {
+    match error {
+        Error::Key { key: "placement", .. } => {
+            let text = in_arguments(&error.to_string());
+            anyhow!("{text}; `thermocline lab list placements` shows the policies")
+        }
+        error @ Error::OtherFile { .. } => anyhow!(
+            "{error}; bring that file back, or print a new specification with `thermocline lab run ... --print-spec`"
+        ),
+        Error::Specification { path, source } => {
+            let shown = path.display();
+            let remedy = match source {
+                ReadError::SpecSchema { .. } => {
+                    "; `thermocline lab run ... --print-spec` prints a specification"
+                }
+                _ => "",
+            };
+            anyhow!("{shown} specifies no run: {:#}{remedy}", anyhow::Error::from(source))
+        }
+        error @ Error::Stack { .. } => {
+            anyhow!(
+                "{error}; `thermocline lab list layers` and `devices` show the parts of a stack"
+            )
+        }
+        error => error.into(),
     }
 }
 
@@ -343,11 +370,6 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The same on a drive of this capacity.
-    pub fn with_capacity(self, capacity: Bytes) -> DeviceArgs {
-        DeviceArgs { capacity: Some(capacity), ..self }
-    }
-
     /// The same on the drive of a pool, set up as the pool is unless these arguments say otherwise.
     pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
         let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();
@@ -358,54 +380,36 @@ impl DeviceArgs {
 
     /// The stack called `text`, with these overrides.
     pub fn stack(&self, text: &str) -> anyhow::Result<Stack> {
-        let mut stack = Stack::parse(text, &self.set)?;
-        if let Some(placement) = &self.placement {
-            stack.place(placement)?;
-        }
-        if let Some(what) = self.tag_by.as_ref().filter(|_| stack.layer == Layer::Tag) {
-            stack.place(what)?;
-        }
-        Ok(stack)
+        let spec = self.fill(RunSpec::new(text, WorkloadSpec::generator("")));
+        spec::stack(&spec).map_err(of_arguments)
     }
 
     /// The settings of a run with `seed`.
     pub fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
-        ensure!(
-            self.think.is_none() || self.queue_depth.is_some(),
-            "--think is that of --queue-depth clients: say how many"
-        );
-        let pacing = match (self.queue_depth, self.speed) {
-            (Some(depth), _) => {
-                ensure!(
-                    (1..=65_536).contains(&depth),
-                    "--queue-depth is {depth}, must be 1 to 65536"
-                );
-                Some(match self.think.filter(|&think| think > Time::ZERO) {
-                    Some(think) => Pacing::Clients { count: depth, think },
-                    None => Pacing::QueueDepth(depth),
-                })
-            }
-            (None, Some(speed)) => {
-                ensure!(
-                    (1e-6..=1e6).contains(&speed),
-                    "--speed is {speed}, must be from 1e-6 to 1e6"
-                );
-                Some(Pacing::Clock { speed })
-            }
-            (None, None) => None,
-        };
-        if let Some(bytes) = self.daily_writes {
-            ensure!(bytes > Bytes::ZERO, "--daily-writes must be above 0");
-        }
-        Ok(Settings {
-            capacity: self.capacity,
-            fast_capacity: self.fast_capacity,
-            utilisation: self.utilisation,
-            victim: self.victim,
-            pacing,
-            daily_writes: self.daily_writes,
-            seed,
-            of_pool: self.of_pool,
-        })
+        let spec = self.fill(RunSpec::new("", WorkloadSpec::generator("")));
+        let settings = spec::settings(&spec).map_err(of_arguments)?;
+        Ok(Settings { seed, of_pool: self.of_pool, ..settings })
     }
+
+    /// `spec` with what these arguments decide.
+    fn fill(&self, spec: RunSpec) -> RunSpec {
+        RunSpec {
+            set: self.set.clone(),
+            placement: self.placement.clone(),
+            tag_by: self.tag_by.clone(),
+            victim: self.victim.map(|victim| victim.to_string()),
+            capacity_bytes: self.capacity.map(|size| size.0),
+            fast_capacity_bytes: self.fast_capacity.map(|size| size.0),
+            utilisation: self.utilisation,
+            queue_depth: self.queue_depth,
+            think_us: self.think.map(micros),
+            speed: self.speed,
+            daily_writes_bytes: self.daily_writes.map(|size| size.0),
+            ..spec
+        }
+    }
+}
+
+fn micros(time: Time) -> f64 {
+    time.0 as f64 / 1e3
 }

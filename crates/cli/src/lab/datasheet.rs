@@ -19,7 +19,7 @@ use thermocline_types::Bytes;
 
 use super::args::{CONVENTIONS, ENDS_AT_ONCE, test_volume};
 use super::parallel;
-use super::run::run_one;
+use super::run::run_planned;
 use crate::file;
 use crate::interrupt::Interrupt;
 use questions::{Measure, Question, measures};
@@ -101,7 +101,7 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch()?;
     let results =
         parallel::each(&asked, args.jobs, ("datasheet", &interrupt), |measure, mut tell| {
-            run_one(&measure.run, None, &interrupt, &mut tell)
+            run_planned(&measure.run.planned()?, &interrupt, &mut tell)
         });
     interrupt.check()?;
     let prices = Prices::from_toml("built-in", DEFAULT_PRICES, &[])?;

@@ -7,6 +7,7 @@ use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::Layer;
 use thermocline_lab::log::LogOptions;
+#[cfg(feature = "papers")]
 use thermocline_lab::reproduce::EXPERIMENTS;
 use thermocline_lab::tco::case::{CASES, Case};
 use thermocline_nand::profile::{Profile, builtin, names};
@@ -47,6 +48,7 @@ enum What {
     /// Cases that `lab tco` reckons
     Cases,
     /// Experiments that `lab reproduce` repeats
+    #[cfg(feature = "papers")]
     Experiments,
 }
 
@@ -104,6 +106,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Placements => placements(),
         What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
         What::Cases => cases()?,
+        #[cfg(feature = "papers")]
         What::Experiments => EXPERIMENTS.iter().map(|e| row(e.name, e.title)).collect(),
     };
     let mut table = plain();

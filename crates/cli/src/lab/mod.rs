@@ -11,6 +11,7 @@ mod output;
 mod parallel;
 mod plots;
 mod pts;
+#[cfg(feature = "papers")]
 mod reproduce;
 mod run;
 mod sweep;
@@ -42,6 +43,7 @@ pub enum Command {
     /// Closed forms: write amplification without simulating anything
     Theory(theory::TheoryArgs),
     /// Repeat a published experiment: our figures beside theirs
+    #[cfg(feature = "papers")]
     Reproduce(reproduce::ReproduceArgs),
     /// Every placement policy with every victim rule on a full drive: the yardstick of placement
     BenchPlacement(bench_placement::BenchArgs),
@@ -68,6 +70,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Pts(args) => pts::pts(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
+        #[cfg(feature = "papers")]
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::BenchPlacement(args) => bench_placement::bench_placement(&args),
         Command::Explain(args) => explain::run(&args),

@@ -11,6 +11,7 @@ use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
 use thermocline_report::{Origin, TextTable};
 
+use super::args::in_arguments;
 use super::plots;
 use crate::file;
 use crate::progress::Progress;
@@ -264,7 +265,7 @@ fn show(
     }
     writeln!(out, "{}\n{table}\ntheirs: {}", experiment.title, experiment.source)?;
     for note in experiment.notes {
-        writeln!(out, "note: {note}")?;
+        writeln!(out, "note: {}", in_arguments(note))?;
     }
     writeln!(out)
 }

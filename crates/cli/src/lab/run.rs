@@ -1,19 +1,20 @@
 //! `lab run` and `lab compare`.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use thermocline_lab::{Layer, Settings, Stack};
-use thermocline_record::RunRecord;
+use thermocline_lab::spec::{self, Planned};
+use thermocline_lab::{Settings, Stack};
+use thermocline_record::{RunRecord, RunSpec, WorkloadSpec};
 use thermocline_runtime::Settings as PoolSettings;
 use thermocline_types::Bytes;
 
-use super::args::spec::{self, RunOf};
 use super::args::{
-    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs, check_fast_capacity,
+    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, RunOf, SourceArgs, check_fast_capacity, load,
+    of_arguments,
 };
 use super::output::OutputArgs;
 use crate::interrupt::Interrupt;
@@ -88,7 +89,7 @@ pub struct RunArgs {
     output: OutputArgs,
 }
 
-/// Arguments that decide a run, which a specification holds.
+/// Arguments that decide a run, which a specification holds under the same names.
 pub const DECIDING: [&str; 31] = [
     "stack",
     "trace",
@@ -142,27 +143,43 @@ pub struct CompareArgs {
 
 /// `lab run`.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let asked = args.asked()?;
-    args.output.check(asked.source.trace.as_deref())?;
-    let stacks = [asked.device.stack(&asked.stack)?];
-    let settings = asked.device.settings(asked.source.seed)?;
+    let (spec, of_pool) = args.asked()?;
+    let trace = match &spec.workload {
+        WorkloadSpec::Trace { path, .. } => Some(Path::new(path)),
+        WorkloadSpec::Generator { .. } => None,
+    };
+    args.output.check(trace)?;
+    let mut planned = Planned::of(&spec).map_err(of_arguments)?;
+    planned.settings.of_pool = of_pool;
+    check_fast_capacity(spec.fast_capacity_bytes.is_some(), [spec.stack.as_str()].into_iter())?;
     if args.print_spec {
-        return Ok(write!(std::io::stdout(), "{}", asked.spec()?.to_json())?);
+        return Ok(write!(std::io::stdout(), "{}", with_files(spec)?.to_json())?);
     }
     let interrupt = Interrupt::watch()?;
-    let records = run_all(&stacks, &asked.source, &asked.replay, &settings, &interrupt)?;
-    if let Some(record) = records.into_iter().next() {
-        let spec = Some(Box::new(asked.spec()?));
+    let bar = Progress::default().bar(&spec.stack);
+    let record = run_planned(&planned, &interrupt, &mut |share| {
+        interrupt.something_to_show();
+        bar.set(share);
+    })?;
+    drop(bar);
+    if let Some(record) = record {
+        let spec = Some(Box::new(with_files(spec)?));
         args.output.give_run(&RunRecord { spec, ..record })?;
     }
     interrupt.check()
 }
 
+/// The specification with the hashes of the files that it reads.
+fn with_files(spec: RunSpec) -> anyhow::Result<RunSpec> {
+    let files = spec::files(&spec.stack, &spec.workload).map_err(of_arguments)?;
+    Ok(RunSpec { files, ..spec })
+}
+
 impl RunArgs {
-    /// The run that is asked for: in a file, of a pool, or by arguments.
-    fn asked(&self) -> anyhow::Result<RunOf> {
+    /// The run that is asked for, in a file, of a pool, or by arguments; and whether it is that of a pool.
+    fn asked(&self) -> anyhow::Result<(RunSpec, bool)> {
         if let Some(path) = &self.spec {
-            return RunOf::of(&spec::load(path)?);
+            return Ok((load(path)?, false));
         }
         let pool = self.pool.as_deref().map(|path| LabRun::of(&PoolSettings::load(path)?));
         let (device, stack) = match (pool.transpose()?, &self.stack) {
@@ -172,7 +189,9 @@ impl RunArgs {
             }
             (None, stack) => (self.device.clone(), stack.clone().expect("clap asks for one")),
         };
-        Ok(RunOf { stack, source: self.source.clone(), replay: self.replay.clone(), device })
+        let of_pool = device.of_pool;
+        let (source, replay) = (self.source.clone(), self.replay.clone());
+        Ok((RunOf { stack, source, replay, device }.spec()?, of_pool))
     }
 }
 
@@ -215,13 +234,22 @@ pub fn run_all(
     let granule =
         stacks.iter().map(|stack| stack.profile.mapping_unit).max().unwrap_or(Bytes::BLOCK);
     let progress = Progress::default();
+    let input = source.input(replay)?;
     let one = |stack: &Stack| {
         let bar = progress.bar(&stack.text);
         let mut progress = |share| {
             interrupt.something_to_show();
             bar.set(share);
         };
-        one(stack, source, replay, settings, granule, interrupt, &mut progress)
+        let planned = Planned {
+            stack: stack.clone(),
+            settings: *settings,
+            input: input.clone(),
+            prefill: replay.prefill,
+            at_rest: replay.at_rest.unwrap_or(0.0),
+            granule: Some(granule),
+        };
+        run_planned(&planned, interrupt, &mut progress)
     };
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut records = Vec::with_capacity(stacks.len());
@@ -237,45 +265,23 @@ pub fn run_all(
     Ok(records)
 }
 
-/// Runs one stack with addresses kept together in granules of `granule`; `None` if it was interrupted before anything
-/// was measured.
-fn one(
-    stack: &Stack,
-    source: &SourceArgs,
-    replay: &ReplayArgs,
-    settings: &Settings,
-    granule: Bytes,
-    interrupt: &Interrupt,
-    progress: &mut dyn FnMut(f64),
-) -> anyhow::Result<Option<RunRecord>> {
-    let capacity = settings.capacity;
-    let mut prepared = match stack.layer {
-        Layer::Log | Layer::Tier => source.prepare_thin(replay, granule, capacity)?,
-        Layer::Raw | Layer::Tag => source.prepare(replay, granule, capacity)?,
-    };
-    prepared.stop_on(interrupt.flag());
-    match thermocline_lab::run(&mut prepared, stack, settings, progress) {
-        Ok(record) => Ok(Some(RunRecord { command: Some(command_line()), ..record })),
-        Err(thermocline_lab::Error::Interrupted) => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot run {}", stack.text)),
-    }
-}
-
-/// Runs what is asked for by itself; `None` if it was interrupted before anything was measured. Addresses are kept
-/// together in granules of `granule`, of the drive's mapping unit without one.
+/// Runs one stack; `None` if it was interrupted before anything was measured.
 ///
 /// # Errors
 /// When it cannot be run.
-pub fn run_one(
-    asked: &RunOf,
-    granule: Option<Bytes>,
+pub fn run_planned(
+    planned: &Planned,
     interrupt: &Interrupt,
     progress: &mut dyn FnMut(f64),
 ) -> anyhow::Result<Option<RunRecord>> {
-    let stack = asked.device.stack(&asked.stack)?;
-    let settings = asked.device.settings(asked.source.seed)?;
-    let granule = granule.unwrap_or(stack.profile.mapping_unit.max(Bytes::BLOCK));
-    one(&stack, &asked.source, &asked.replay, &settings, granule, interrupt, progress)
+    match planned.run(&interrupt.flag(), progress) {
+        Ok(record) => Ok(Some(RunRecord { command: Some(command_line()), ..record })),
+        Err(thermocline_lab::Error::Interrupted) => Ok(None),
+        Err(error) => {
+            let context = format!("cannot run {}", planned.stack.text);
+            Err(of_arguments(error)).context(context)
+        }
+    }
 }
 
 /// The command this process was started with, as a POSIX shell reads it back.

@@ -1,26 +1,25 @@
 //! `lab sweep`: one run for each value of a key, or of two against each other.
 
-mod axis;
 mod cell;
 
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
+use thermocline_lab::sweep::{Axis, Combination, combinations};
+use thermocline_lab::{each, spec};
 use thermocline_record::{RunRecord, RunSpec};
 use thermocline_report::{SweepCell, SweepKey, sweep_page};
 
-use self::axis::Axis;
 use self::cell::RunCache;
-use super::args::spec::{self, RunOf};
 use super::args::{
-    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs, check_fast_capacity,
+    CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, RunOf, SourceArgs, check_fast_capacity, load,
+    of_arguments, told,
 };
 use super::run::DECIDING;
 use crate::file;
@@ -134,13 +133,6 @@ impl Metric {
     }
 }
 
-/// One combination of values.
-struct Combination {
-    /// Which value of each key.
-    at: Vec<usize>,
-    spec: RunSpec,
-}
-
 /// What came of a combination; nothing when it was not reached before an interrupt.
 #[derive(Default)]
 struct Made {
@@ -189,7 +181,7 @@ pub fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
     }
     ensure!(args.jobs != Some(0), "--jobs must be at least 1");
     let base = args.base()?;
-    let combinations = combinations(&base, &args.axes)?;
+    let combinations = combinations(&base, &args.axes).map_err(of_arguments)?;
     let specs = combinations.iter().map(|combination| &combination.spec);
     let given = specs.clone().any(|spec| spec.fast_capacity_bytes.is_some());
     let mut stacks: Vec<&str> = specs.map(|spec| spec.stack.as_str()).collect();
@@ -206,35 +198,17 @@ pub fn sweep(args: &SweepArgs) -> anyhow::Result<()> {
     interrupt.check()
 }
 
-/// Every combination of values, the last key fastest.
-fn combinations(base: &RunSpec, axes: &[Axis]) -> anyhow::Result<Vec<Combination>> {
-    let mut all = vec![Combination { at: Vec::new(), spec: base.clone() }];
-    for axis in axes {
-        let mut next = Vec::new();
-        for Combination { at, spec } in &all {
-            for (index, value) in axis.values.iter().enumerate() {
-                let mut spec = spec.clone();
-                cell::set(&mut spec, &axis.key, value)?;
-                // A swept file is another one.
-                let spec = RunOf::of(&spec)?.spec()?;
-                let at = at.iter().copied().chain([index]).collect();
-                next.push(Combination { at, spec });
-            }
-        }
-        all = next;
-    }
-    Ok(all)
-}
-
 impl SweepArgs {
     /// The run that is varied.
     fn base(&self) -> anyhow::Result<RunSpec> {
         if let Some(path) = &self.spec {
-            return spec::load(path);
+            return load(path);
         }
         let (source, replay) = (self.source.clone(), self.replay.clone());
         let stack = self.stack.clone().context("clap asks for a stack")?;
-        RunOf { stack, source, replay, device: self.device.clone() }.spec()
+        let spec = RunOf { stack, source, replay, device: self.device.clone() }.spec()?;
+        let files = spec::files(&spec.stack, &spec.workload).map_err(of_arguments)?;
+        Ok(RunSpec { files, ..spec })
     }
 
     /// Finds or runs all combinations, some at a time. A run that cannot be made is a result; one whose record cannot
@@ -256,35 +230,26 @@ impl SweepArgs {
             shares[index] = share;
             bar.set(shares.iter().sum::<f64>() / count as f64);
         };
-        let next = AtomicUsize::new(0);
-        let made: Vec<Mutex<Made>> = combinations.iter().map(|_| Mutex::default()).collect();
-        let work = || {
-            while let index = next.fetch_add(1, Ordering::Relaxed)
-                && index < count
-                && !interrupt.is_asked()
-            {
-                let spec = &combinations[index].spec;
-                let found =
-                    cache.find(spec).map(|record| Made { cached: true, record: Some(Ok(record)) });
-                let new = found.unwrap_or_else(|| {
-                    let mut progress = |share| tell(index, share);
-                    let record = match cache.make(spec, interrupt, &mut progress) {
-                        Ok(record) => record.map(Ok),
-                        Err(error) => Some(Err(format!("{error:#}"))),
-                    };
-                    Made { cached: false, record }
-                });
-                tell(index, 1.0);
-                if new.record.is_some() {
-                    interrupt.something_to_show();
-                }
-                *made[index].lock().expect("one thread for each") = new;
+        let made = each(combinations, Some(jobs), &interrupt.flag(), |index, combination| {
+            let spec = &combination.spec;
+            let found =
+                cache.find(spec).map(|record| Made { cached: true, record: Some(Ok(record)) });
+            let new = found.unwrap_or_else(|| {
+                let mut progress = |share| tell(index, share);
+                let record = match cache.make(spec, interrupt, &mut progress) {
+                    Ok(record) => record.map(Ok),
+                    Err(error) => Some(Err(told(&error))),
+                };
+                Made { cached: false, record }
+            });
+            tell(index, 1.0);
+            if new.record.is_some() {
+                interrupt.something_to_show();
             }
-        };
-        thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(work))));
+            new
+        });
         drop(bar);
-        let made: Vec<Made> =
-            made.into_iter().map(|made| made.into_inner().expect("threads are done")).collect();
+        let made: Vec<Made> = made.into_iter().map(Option::unwrap_or_default).collect();
         let errors = || made.iter().filter_map(|made| made.record.as_ref()?.as_ref().err());
         if errors().count() == count {
             bail!("no run can be made: {}", errors().next().map_or("", String::as_str));
@@ -455,7 +420,8 @@ mod tests {
         let text = ABOUT.split_once("Keys: ").and_then(|(_, rest)| rest.split_once(".\n\n"));
         let (keys, _) = text.expect("a paragraph of keys");
         let named: Vec<&str> = keys.split([',', ' ', '\n']).collect();
-        let left_out: Vec<&&str> = cell::KEYS.iter().filter(|key| !named.contains(*key)).collect();
+        let left_out: Vec<&&str> =
+            thermocline_lab::sweep::KEYS.iter().filter(|key| !named.contains(*key)).collect();
         assert!(left_out.is_empty(), "{left_out:?}");
     }
 }

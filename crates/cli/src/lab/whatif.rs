@@ -1,25 +1,23 @@
 //! `lab whatif`: what discards, hints, streams, FDP, zones or a fast tier would buy a workload.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::thread;
+use std::sync::Mutex;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
-use thermocline_lab::{Input, Prepared, Stack};
-use thermocline_nand::Kind;
-use thermocline_nand::profile::Profile;
+use thermocline_lab::Error;
+use thermocline_lab::whatif::{AS_IT_IS, Tried, WhatIf};
 use thermocline_record::{RunRecord, RunSpec};
-use thermocline_types::{Bytes, Op};
+use thermocline_types::Bytes;
 
-use super::args::spec::RunOf;
-use super::args::{CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, SourceArgs};
-use super::run::run_one;
+use super::args::{CONVENTIONS, ENDS_EARLY, ReplayArgs, SourceArgs, in_arguments, of_arguments};
 use crate::file;
 use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::progress::{Bar, Progress};
 use crate::table::{nanos, plain};
 
 /// What is compared, and examples.
@@ -82,12 +80,6 @@ pub struct WhatIfArgs {
     report: Option<PathBuf>,
 }
 
-/// An option, and how it is run or why it cannot be.
-struct Choice {
-    name: &'static str,
-    run: Result<RunOf, String>,
-}
-
 /// What an option came to.
 #[derive(Serialize)]
 struct Answer {
@@ -131,214 +123,54 @@ pub fn whatif(args: &WhatIfArgs) -> anyhow::Result<()> {
         file::check(path)?;
     }
     ensure!(args.jobs != Some(0), "--jobs must be at least 1");
-    ensure!(args.fast_share > 0.0, "--fast-share is {}, must be above 0", args.fast_share);
-    let profile = args.profile()?;
     let interrupt = Interrupt::watch()?;
-    let base = args.base();
-    let bars = Progress::default();
-    let bar = bars.bar("as it is");
-    let run = run_one(&base, None, &interrupt, &mut |share| bar.set(share));
-    drop(bar);
-    let Some(record) = run? else { return interrupt.check() };
-    let (first, known) = (with_spec(record, &base, profile.mapping_unit)?, args.known()?);
-    let choices = args.choices(&profile, &base, &first, &known)?;
-    let records = args.run_all(&choices, profile.mapping_unit, &interrupt)?;
-    let mut answers = vec![answer("as it is", Ok(&first), &first)];
-    for (choice, record) in choices.iter().zip(&records) {
-        let run = match (&choice.run, record) {
-            (Err(reason), _) => Err(reason.clone()),
-            (Ok(_), Err(error)) => Err(format!("it cannot be run here: {error:#}")),
-            (Ok(_), Ok(None)) => Err("it was not run: interrupted".into()),
-            (Ok(_), Ok(Some(record))) => Ok(record),
-        };
-        answers.push(answer(choice.name, run.as_ref().copied().map_err(String::as_str), &first));
-    }
-    let all = [&first].into_iter().chain(records.iter().filter_map(|r| r.as_ref().ok()?.as_ref()));
-    args.give(&first, &answers, &all.cloned().collect::<Vec<_>>(), &interrupt)?;
+    let tried = args.question()?.run_with(&interrupt.flag(), &args.bars(&interrupt));
+    let tried = match tried {
+        Err(Error::Interrupted) => return interrupt.check(),
+        tried => tried.map_err(of_arguments)?,
+    };
+    let records: Vec<RunRecord> = tried.iter().filter_map(|one| one.run.clone().ok()).collect();
+    let first = records.first().context("the first run has a record")?;
+    let answer = |one: &Tried| {
+        let reason = one.run.as_ref().map_err(|reason| in_arguments(reason));
+        answer(one.option, reason.as_ref().copied().map_err(String::as_str), first)
+    };
+    let answers: Vec<Answer> = tried.iter().map(answer).collect();
+    args.give(first, &answers, &records, &interrupt)?;
     interrupt.check()
 }
 
-/// What the workload tells of its writes.
-struct Known {
-    volumes: bool,
-    files: bool,
-    trace: bool,
-}
-
 impl WhatIfArgs {
-    fn profile(&self) -> anyhow::Result<Profile> {
-        let profile = Stack::parse(&format!("raw:{}", self.device), &[])?.profile;
-        if profile.kind == Kind::Direct {
-            bail!(
-                "{} writes in place and relocates nothing: no option can lower what it writes; name a drive of flash \
-                 (`thermocline lab list devices`)",
-                self.device
-            );
-        }
-        Ok(profile)
-    }
-
-    /// The drive with conventional firmware, discards ignored.
-    fn base(&self) -> RunOf {
-        let daily_writes = self.daily_writes;
-        let (queue_depth, utilisation) = (self.queue_depth, self.utilisation);
-        let device = DeviceArgs { daily_writes, queue_depth, utilisation, ..DeviceArgs::default() };
-        let is_trace = self.source.trace.is_some();
-        let loops = self.loops.filter(|_| is_trace);
-        let replay = ReplayArgs { loops, ignore_trims: is_trace, ..ReplayArgs::default() };
-        let stack = format!("raw:{},kind=conventional", self.device);
-        RunOf { stack, source: self.source.clone(), replay, device }
-    }
-
-    fn known(&self) -> anyhow::Result<Known> {
-        let replay = ReplayArgs { loops: None, ..ReplayArgs::default() };
-        let input = self.source.input(&replay)?;
-        let trace = matches!(input, Input::Trace { .. });
-        let prepared = Prepared::new(input, None, Bytes::BLOCK, None)?;
-        Ok(Known {
-            volumes: prepared.tenants().len() > 1,
-            files: !prepared.directories().is_empty(),
-            trace,
+    fn question(&self) -> anyhow::Result<WhatIf> {
+        Ok(WhatIf {
+            device: self.device.clone(),
+            workload: self.source.workload(&ReplayArgs::default())?,
+            loops: self.loops,
+            fast: self.fast.clone(),
+            fast_share: self.fast_share,
+            utilisation: self.utilisation,
+            streams: self.streams,
+            daily_writes: self.daily_writes,
+            queue_depth: self.queue_depth,
+            seed: self.source.seed,
+            jobs: self.jobs,
         })
     }
 
-    /// Every option on the media of `first`.
-    fn choices(
-        &self,
-        profile: &Profile,
-        base: &RunOf,
-        first: &RunRecord,
-        known: &Known,
-    ) -> anyhow::Result<Vec<Choice>> {
-        let unit = format!("unit={}", first.device.unit_bytes);
-        let (device, capacity) = (&self.device, Bytes(first.device.capacity_bytes));
-        let on = |stack: String, capacity: Bytes, placement: Option<&str>| {
-            let placement = placement.map(str::to_owned);
-            let fast =
-                Bytes((first.device.capacity_bytes as f64 * self.fast_share) as u64 >> 20 << 20);
-            let fast_capacity = stack.starts_with("tier:").then_some(fast.max(Bytes::mib(1)));
-            let device =
-                DeviceArgs { placement, fast_capacity, utilisation: 1.0, ..base.device.clone() };
-            RunOf { stack, device: device.with_capacity(capacity), ..base.clone() }
-        };
-        let handles = format!("kind=multi-stream,streams.count={}", self.streams);
-        let told = match (known.files, known.volumes) {
-            (true, _) => Some("directory"),
-            (_, true) => Some("hint"),
-            _ => None,
-        };
-        let hints = told.map(|told| {
-            on(
-                format!("tag:{device},{unit},kind=multi-stream,streams.count=4"),
-                capacity,
-                Some(told),
-            )
-        });
-        let by = match (known.files, known.volumes) {
-            (true, _) => "directory",
-            (_, true) => "volume",
-            _ => "auto",
-        };
-        let fdp = format!(
-            "kind=fdp,fdp.groups=1,fdp.handles={},fdp.persistently_isolated=false",
-            self.streams
-        );
-        let media = Bytes(first.device.media_bytes);
-        let bytes = first.device.unit_bytes;
-        let spare = without_reserve(profile);
-        // A drive that is written in order needs no mapping unit beyond a logical block.
-        let zns = format!(
-            "kind=zns,mapping_unit=4KiB,{spare},zns.zone_size={bytes},zns.zone_capacity={bytes},zns.max_open=0,\
-             zns.max_active=0"
-        );
-        let (name, options) =
-            device.split_once(',').map_or((device.as_str(), ""), |(name, rest)| (name, rest));
-        let options = if options.is_empty() { String::new() } else { format!(",{options}") };
-        let tier = format!("tier:{}+{name}{options},{unit},kind=conventional", self.fast);
-        let choice = |name, run| Choice { name, run: Ok(run) };
-        Ok(vec![
-            Choice { name: "discards", run: self.discards(base, &unit, capacity, known)? },
-            Choice {
-                name: "hints",
-                run: hints.ok_or_else(|| {
-                    "the workload has one volume and names no files, so there is nothing to tell the drive".into()
-                }),
-            },
-            choice("streams, found by the host", on(format!("tag:{device},{unit},{handles}"), capacity, Some("auto"))),
-            choice("FDP", on(format!("tag:{device},{unit},{fdp}"), capacity, Some(by))),
-            choice("a log on the host", on(format!("log:{device},{unit},kind=conventional"), capacity, None)),
-            choice("zones under that log", on(format!("log:{device},{unit},{zns}"), media, None)),
-            choice("a fast tier under that log", on(tier, capacity, None)),
-        ])
-    }
-
-    /// The conventional drive that obeys discards, or why that tells nothing.
-    fn discards(
-        &self,
-        base: &RunOf,
-        unit: &str,
-        capacity: Bytes,
-        known: &Known,
-    ) -> anyhow::Result<Result<RunOf, String>> {
-        if !known.trace {
-            return Ok(Err(
-                "a generator says itself what it discards: fs.discard of lsm, or --trim-share"
-                    .into(),
-            ));
-        }
-        let replay = ReplayArgs { ignore_trims: false, loops: Some(1), ..base.replay.clone() };
-        let mut prepared = self.source.prepare(&replay, Bytes::BLOCK, None)?;
-        let mut discards = 0_u64;
-        prepared.replay(|batch| {
-            let trims = batch
-                .pieces()
-                .iter()
-                .filter(|piece| matches!(piece.op, Op::Trim | Op::WriteZeroes));
-            discards += trims.count() as u64;
-            Ok(())
-        })?;
-        if discards == 0 {
-            return Ok(Err(
-                "the trace discards nothing of what it writes: what the file system deleted was not recorded, or it was \
-                 mounted without discard"
-                    .into(),
-            ));
-        }
-        let replay = ReplayArgs { ignore_trims: false, ..base.replay.clone() };
-        let device = base.device.clone().with_capacity(capacity);
-        let stack = format!("{},{unit}", base.stack);
-        Ok(Ok(RunOf { stack, replay, device, ..base.clone() }))
-    }
-
-    fn run_all(
-        &self,
-        choices: &[Choice],
-        granule: Bytes,
-        interrupt: &Interrupt,
-    ) -> anyhow::Result<Vec<anyhow::Result<Option<RunRecord>>>> {
+    /// A bar for each option that runs.
+    fn bars(&self, interrupt: &Interrupt) -> impl Fn(&'static str, f64) + Sync {
         let progress = Progress::default();
-        let one = |choice: &Choice| -> anyhow::Result<Option<RunRecord>> {
-            let Ok(run) = &choice.run else { return Ok(None) };
-            let bar = progress.bar(choice.name);
-            let mut tell = |share| {
+        let bars: Mutex<BTreeMap<&'static str, Bar>> = Mutex::default();
+        move |option, share| {
+            if option != AS_IT_IS {
                 interrupt.something_to_show();
-                bar.set(share);
-            };
-            let granule = granule.max(Bytes::BLOCK);
-            let record = run_one(run, Some(granule), interrupt, &mut tell)?;
-            record.map(|record| with_spec(record, run, granule)).transpose()
-        };
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        let mut records = Vec::with_capacity(choices.len());
-        for group in choices.chunks(self.jobs.unwrap_or(processors)) {
-            records.extend(thread::scope(|scope| {
-                let workers: Vec<_> =
-                    group.iter().map(|choice| scope.spawn(|| one(choice))).collect();
-                let joined = workers.into_iter().map(|worker| worker.join().expect("panics abort"));
-                joined.collect::<Vec<_>>()
-            }));
+            }
+            let mut bars = bars.lock().expect("no thread panics while it tells");
+            bars.entry(option).or_insert_with(|| progress.bar(option)).set(share);
+            if share >= 1.0 {
+                bars.remove(option);
+            }
         }
-        Ok(records)
     }
 
     fn give(
@@ -378,14 +210,6 @@ impl WhatIfArgs {
     }
 }
 
-/// The record with its specification, where that alone gives the same addresses: they are kept together in granules of
-/// the conventional drive's mapping unit, and zones may have a smaller one.
-fn with_spec(record: RunRecord, run: &RunOf, granule: Bytes) -> anyhow::Result<RunRecord> {
-    let same = record.device.mapping_unit_bytes == granule.0;
-    let spec = same.then(|| run.spec().context("the run has no specification")).transpose()?;
-    Ok(RunRecord { spec: spec.map(Box::new), ..record })
-}
-
 fn waf(record: &RunRecord) -> Option<f64> {
     record.waf_steady.or(record.waf)
 }
@@ -407,7 +231,7 @@ fn answer(option: &'static str, run: Result<&RunRecord, &str>, first: &RunRecord
         option,
         verdict: match (run, option) {
             (Err(reason), _) => format!("cannot be said: {reason}"),
-            (Ok(record), "as it is") => of_the_drive(record),
+            (Ok(record), AS_IT_IS) => of_the_drive(record),
             (Ok(record), _) => verdict(record, first),
         },
         unsupported: run.err().map(str::to_owned),
@@ -531,29 +355,4 @@ fn text(first: &RunRecord, answers: &[Answer]) -> String {
         text += "~ is transient: not in steady state by the end of the run\n";
     }
     text
-}
-
-/// Settings of the product whose reserve is the host's: it is as large as its media.
-fn without_reserve(profile: &Profile) -> String {
-    let all = (profile.capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64 >> 12 << 12;
-    let garbage = if profile.garbage.is_some() { ",garbage=0.0" } else { "" };
-    format!("capacity={all},op=0.0{garbage}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_product_without_a_reserve_is_as_large_as_its_media() {
-        for device in ["p5316", "micron2300", "ideal", "ideal,garbage=0.2", "ideal,op=0.5"] {
-            let of = |device: &str| Stack::parse(&format!("raw:{device}"), &[]).unwrap().profile;
-            let product = of(device);
-            let bare = of(&format!("{device},{}", without_reserve(&product)));
-            let media =
-                |profile: &Profile| profile.capacity.as_f64() * (1.0 + profile.overprovisioning());
-            assert!(media(&product) - media(&bare) < 4097.0, "{device}: {}", bare.capacity);
-            assert!(bare.overprovisioning().abs() < 1e-12 && bare.capacity > product.capacity);
-        }
-    }
 }

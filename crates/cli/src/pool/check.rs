@@ -13,7 +13,7 @@ use thermocline_runtime::{Buffer, Driver, DriverError, Settings};
 use thermocline_target as target;
 
 use super::ledger::Ledger;
-use super::open::{Opened, on_trial, to_write};
+use super::open::{Advised as _, Opened, on_trial, to_write};
 use super::stamp::BLOCK;
 use super::{CODES, verdict};
 use crate::progress::Progress;

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use thermocline_engine::{Config, HostRequest, Reply};
-use thermocline_runtime::{Contents, Driver, Settings, new_pool_id, unit_bytes};
+use thermocline_runtime::opening::create;
+use thermocline_runtime::{Contents, Settings, new_pool_id, unit_bytes};
 use thermocline_types::Bytes;
 
-use super::open::{MORE_FAST, Opened, short_of_fast};
+use super::open::{Advised as _, MORE_FAST, advised, short_of_fast};
 use super::serve::control::Serving;
 use super::serve::{STATUS, sockets};
 use super::{CODES, print};
@@ -49,34 +49,13 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     for one in settings.each_device() {
         refuse_to_destroy(&one, &args.yes_destroy)?;
     }
-    let paths = settings.devices.iter().map(|device| &device.path);
-    let made: Vec<Made> = paths.map(|path| Made::unless_there(path)).collect();
     let pool = new_pool_id().context("the system gives no random numbers")?;
-    let media = settings.new_media(pool)?;
-    let geometry = media.geometry;
-    let config = settings.config(geometry)?;
-    let volumes = settings.volume_sizes(&config)?;
-    let sizes = volumes.iter().map(|(_, blocks)| *blocks);
-    if let Some(little) = little_memory(&settings, &config, sizes) {
-        bail!(little);
-    }
-    let driver = Driver::format(config.clone(), pool, media.storage)?;
-    let (took, groups) = (std::time::Duration::ZERO, media.groups);
-    let mut opened = Opened { driver, config, replayed: (0, 0), took, groups };
-    for ((name, blocks), stated) in volumes.into_iter().zip(&settings.volumes) {
-        let text = name.to_string();
-        let create = HostRequest::CreateVolume { name, blocks };
-        let made = opened.carry_out(create).with_context(|| format!("volume `{text}`"))?;
-        if let (Reply::Created(volume), Some(media)) = (made, stated.media) {
-            let request = HostRequest::SetMedia { volume, media };
-            opened.carry_out(request).with_context(|| format!("volume `{text}`"))?;
-        }
-    }
+    let opened = create(&settings, pool).map_err(|error| advised(&settings, error))?;
+    let geometry = opened.config.geometry;
     let listed = opened.driver.engine().volumes();
     let holds = opened.holds();
     let short = short_of_fast(&opened.config, &opened.sizes());
     opened.close()?;
-    made.into_iter().for_each(Made::keep);
     let paths = settings.devices.iter().map(|device| device.path.display().to_string());
     let mut text = format!(
         "pool {pool} on {}\n{} units of {}, logical blocks of {} bytes; holds {holds} of data\n",
@@ -93,57 +72,6 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         eprintln!("warning: {short}: {MORE_FAST}");
     }
     printed
-}
-
-/// Why the memory in the settings is too little for maps of `volumes` and for the placement, and what to set instead.
-pub(super) fn little_memory(
-    settings: &Settings,
-    config: &Config,
-    volumes: impl Iterator<Item = u64>,
-) -> Option<String> {
-    /// Placements that remember less, from the best to the least.
-    const SMALLER: [&str; 4] = ["auto:4", "auto:16", "auto:64", "sepgc"];
-    let memory = settings.pool.memory?;
-    let maps = config.least_map_memory(volumes);
-    let needed = |config: &Config| maps + config.most_placement_memory();
-    if needed(config) <= memory.0 {
-        return None;
-    }
-    let fits = |name: &&&str| {
-        let placement = name.parse().expect("it is listed");
-        needed(&Config { placement, ..config.clone() }) <= memory.0
-    };
-    let (all, placement) = (Bytes(needed(config)), Bytes(config.most_placement_memory()));
-    let smaller = SMALLER.iter().find(fits);
-    let smaller = smaller.map_or(String::new(), |name| format!(", or set placement = \"{name}\""));
-    Some(format!(
-        "pool.memory is {memory}, and this pool needs up to {all} at least: {placement} for placement `{}`, the rest for \
-         maps. Raise pool.memory{smaller}",
-        config.placement
-    ))
-}
-
-/// A file that was not there before; when this is dropped, it is not there afterwards either.
-struct Made(Option<PathBuf>);
-
-impl Made {
-    fn unless_there(path: &Path) -> Made {
-        Made((!path.exists()).then(|| path.to_owned()))
-    }
-
-    /// All went well.
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // It may not have come so far.
-            let _none = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// Refuses if there is anything on a device that was not named.

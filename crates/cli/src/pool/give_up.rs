@@ -13,7 +13,7 @@ use thermocline_types::Bytes;
 
 use super::check::{Damage, read_volume};
 use super::device::lose::{LostRange, LostVolume};
-use super::open::{on_trial, to_write};
+use super::open::{Advised as _, on_trial, to_write};
 use super::{print, verdict, volume};
 use crate::progress::Progress;
 

@@ -12,7 +12,7 @@ use thermocline_types::Bytes;
 
 use super::ledger::Ledger;
 use super::loader::{Loader, bytes};
-use super::open::to_write;
+use super::open::{Advised as _, to_write};
 use super::{CODES, print, say};
 use crate::interrupt::Interrupt;
 use crate::lab::args::{ReplayArgs, SourceArgs};

@@ -10,10 +10,11 @@ use serde::Serialize;
 use thermocline_engine::{Extent, HostError, HostRequest, Notice, Reply, RequestId, VolumeInfo};
 use thermocline_format::Location;
 use thermocline_runtime::storage::Storage;
-use thermocline_runtime::{Driver, Group, MemberState, Settings};
+use thermocline_runtime::opening::Opened;
+use thermocline_runtime::{Driver, Group, GroupStatus, MemberState, Settings};
 use thermocline_types::Bytes;
 
-use super::open::{Opened, on_trial, to_write};
+use super::open::{Advised as _, on_trial, to_write};
 use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
 

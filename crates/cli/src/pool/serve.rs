@@ -34,13 +34,14 @@ use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     DamageFound, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings,
-    Settings, Trouble, VolumeLimits,
+    Settings, Trouble,
 };
 use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
-use super::format::little_memory;
-use super::open::{MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, short_of_fast, to_write};
+use super::open::{
+    MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, more_memory, short_of_fast, to_write,
+};
 use super::{Broken, CODES, open_files, print, say};
 use devices::{Devices, End};
 use files::Files;
@@ -133,9 +134,6 @@ left out and told"
 /// Seconds to wait for clients, and for the device, at a stop. Chosen: below what systemd waits for.
 const PATIENCE: u64 = 10;
 
-/// Seconds for which something may be at risk. Chosen: as ext4 commits (`commit=5`, `ext4(5)`).
-const FLUSH_AFTER: u64 = 5;
-
 /// What follows when a file of the pool was removed or cut off, and what to do.
 const LOST_FILE: &str = "no write is taken any more; copy from the volumes what can still be read, then stop the service";
 
@@ -165,7 +163,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let (scrubs, recorder) = scrubs(args, &settings, opened.driver.engine().pool_id())?;
     let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
     let listener = listener((&failure, &late), devices.clone(), &args.settings, records);
-    let upkeep = PoolUpkeep { scrubs, ..upkeep(&serve, &settings) };
+    let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
     let pool = Pool::start_with(opened.driver, listener, &upkeep);
     let pool = pool.context("no thread for the pool")?;
     let default = Limits::default();
@@ -182,7 +180,9 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let server = Server::new(listeners, exports, limits)?;
     let stopper = server.stopper();
     house(&pool, server)?;
-    set_limits(&pool, &settings);
+    for name in settings.set_limits(&pool) {
+        say(format_args!("limits are stated of `{name}`, which is no volume"));
+    }
     let pool = Arc::new(pool);
     let uris = reach.uris(&pool.volume_names());
     let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices, tap.clone());
@@ -206,14 +206,6 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Err(Broken(failure.clone()).into());
     }
     closed.map(|()| ExitCode::SUCCESS)
-}
-
-/// What the pool does on its own.
-fn upkeep(serve: &ServeSettings, settings: &Settings) -> PoolUpkeep {
-    let after = serve.flush_after.unwrap_or(FLUSH_AFTER);
-    let flush_after = (after > 0).then_some(Duration::from_secs(after));
-    let (endurance, marks) = (settings.endurance(), settings.fullness_marks());
-    PoolUpkeep { flush_after, endurance, marks, scrubs: None }
 }
 
 /// When the pool scrubs itself, which writes what is right over what is wrong, and who stores the record of that.
@@ -263,7 +255,8 @@ fn warn_of_http(serve: &ServeSettings) {
 /// Warns of memory in the settings that is too little. The pool was formatted with other settings, or has more volumes
 /// by now: it is served in any case.
 fn warn_of_memory(settings: &Settings, config: &Config, volumes: &[u64]) {
-    if let Some(little) = little_memory(settings, config, volumes.iter().copied()) {
+    if let Err(little) = settings.enough_memory(config, volumes.iter().copied()) {
+        let little = more_memory(&little);
         say(format_args!("{little}; until then the service takes more memory than that"));
     }
 }
@@ -272,16 +265,6 @@ fn warn_of_memory(settings: &Settings, config: &Config, volumes: &[u64]) {
 fn is_for_all(address: &str) -> bool {
     let found = std::net::ToSocketAddrs::to_socket_addrs(address);
     found.is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
-}
-
-/// Gives volumes the limits that the settings state.
-fn set_limits(pool: &Pool, settings: &Settings) {
-    for stated in settings.volumes.iter().filter(|one| one.limits() != VolumeLimits::default()) {
-        match pool.volume(&stated.name) {
-            Some(volume) => _ = pool.set_limits(volume.id(), stated.limits()),
-            None => say(format_args!("limits are stated of `{}`, which is no volume", stated.name)),
-        }
-    }
 }
 
 /// Closes the pool in order, within bounds: a device may hang.

@@ -15,7 +15,7 @@ use thermocline_types::Bytes;
 use super::device::Room;
 use super::give_up;
 use super::lost;
-use super::open::{Opened, on_trial, to_write};
+use super::open::{Advised as _, Opened, on_trial, to_write};
 use super::serve::control::{LimitChange, Serving, Subject};
 use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
@@ -200,7 +200,7 @@ fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
         |server| server.create(name, size.0, reserve.map(|bytes| bytes.0)),
         |pool| {
             ensure!(reserve.is_none(), "the pool is not served, and {RESERVE_SERVED}");
-            pool.carry_out(HostRequest::CreateVolume { name: new, blocks })
+            pool.ask(HostRequest::CreateVolume { name: new, blocks })
         },
     )?;
     print(&format!("volume `{name}` of {size}{}\n", promised(room)))
@@ -224,7 +224,7 @@ fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
                 let runs = |extent| pool.driver.engine().runs(extent, EXTENTS_MAX);
                 lost::agree(name, beyond, yes_destroy.as_deref(), runs)?;
             }
-            pool.carry_out(HostRequest::ResizeVolume { volume, blocks })
+            pool.ask(HostRequest::ResizeVolume { volume, blocks })
         },
     )?;
     print(&format!("volume `{name}` has {size} now{}\n", promised(room)))
@@ -237,7 +237,7 @@ fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {
         |server| server.set_media(name, *media),
         |pool| {
             let volume = pool.volume(Some(name))?.id;
-            pool.carry_out(HostRequest::SetMedia { volume, media: *media })
+            pool.ask(HostRequest::SetMedia { volume, media: *media })
         },
     )?;
     print(&format!("volume `{name}` is to be on {media} media from now on\n"))
@@ -263,7 +263,7 @@ fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         |server| server.delete(&clients.subject(name)),
         |pool| {
             let volume = pool.volume(Some(name))?.id;
-            pool.carry_out(HostRequest::DeleteVolume { volume })
+            pool.ask(HostRequest::DeleteVolume { volume })
         },
     )?;
     print(&format!("volume `{name}` is gone\n"))

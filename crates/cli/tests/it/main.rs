@@ -95,7 +95,7 @@ fn command(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// The same beside the traces that ship with the repository, in `testdata`.
+/// The same beside the traces that ship with the repository, in `crates/workload/testdata`.
 fn lab(arguments: &str) -> Done {
     lab_in(&repository(), arguments)
 }

@@ -25,7 +25,7 @@ fn a_comparison_holds_the_runs_in_the_order_given() {
 #[test]
 fn a_run_in_a_comparison_is_the_run_alone() {
     // Both have mapping units of 4 KiB, so the addresses of the trace are the same in either.
-    let trace = "--json --trace testdata/rocksdb-overwrite.csv.gz";
+    let trace = "--json --trace crates/workload/testdata/rocksdb-overwrite.csv.gz";
     let both = lab(&format!("compare {trace} --stack raw:ideal --stack raw:pm9d3")).json();
     let alone = lab(&format!("run {trace} --stack raw:pm9d3")).json();
     assert_eq!(both["runs"][1]["media_bytes_written"], alone["media_bytes_written"]);
@@ -122,7 +122,7 @@ fn results_go_to_whatever_a_path_leads_to() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let convert = "convert --trace testdata/postgres-tpcc.csv.gz";
+    let convert = "convert --trace crates/workload/testdata/postgres-tpcc.csv.gz";
     for arguments in [convert, "theory", "list devices"] {
         let mut child = command(&repository(), arguments)
             .stdout(Stdio::piped())

@@ -39,7 +39,7 @@ fn every_policy_is_measured_and_prediction_beats_no_separation() {
 #[test]
 fn traces_of_a_folder_are_measured_whole_and_reported_on_one_page() {
     let folder = scratch();
-    let traces = repository().join("testdata");
+    let traces = repository().join("crates/workload/testdata");
     let run = format!(
         "bench-placement --traces {} --only-workload cassandra-ycsb-a --only-policy sepgc,dac:3 \
          --only-victim greedy --garbage 0.1,0.15 --jobs 2 --report page.html --record out.json",
@@ -71,7 +71,7 @@ fn what_does_not_exist_is_refused_with_what_does() {
 
 #[test]
 fn a_trace_is_explained_with_the_figures_of_its_table() {
-    let trace = repository().join("testdata").join("postgres-tpcc.csv.gz");
+    let trace = repository().join("crates/workload/testdata").join("postgres-tpcc.csv.gz");
     let about = lab(&format!("explain --trace {} --jobs 2 --json", trace.display())).json();
     assert_eq!(about["schema"], "thermocline.explain/1");
     assert_eq!(about["winner"]["policy"], "auto");
@@ -109,7 +109,7 @@ fn a_tag_stack_takes_a_policy_and_records_it() {
 
 #[test]
 fn a_tag_stack_takes_what_the_application_tells_of_a_trace() {
-    let trace = repository().join("testdata").join("postgres-tpcc.csv.gz");
+    let trace = repository().join("crates/workload/testdata").join("postgres-tpcc.csv.gz");
     let drive = "pm1725a,streams.count=8,op=0.17,buffer.merge=false,gc.separate=false";
     let run = format!("run --json --trace {} --loops 1 --ignore-trims --stack", trace.display());
     let waf = |record: &serde_json::Value| record["waf"].as_f64().expect("a WAF");

@@ -53,7 +53,7 @@ fn a_new_user_formats_fills_and_checks() {
     write(folder, "pool.toml", example);
     let made = run(folder, "format pool.toml").ok();
     assert!(made.contains("512 units of 8 MiB") && made.contains("volume `main` of"), "{made}");
-    let trace = crate::repository().join("testdata/postgres-tpcc.csv.gz");
+    let trace = crate::repository().join("crates/workload/testdata/postgres-tpcc.csv.gz");
     let load =
         format!("load pool.toml --trace {} --loops 1 --prefill none --json", trace.display());
     let loaded = run(folder, &format!("{load} --ledger pool.ledger")).json();

@@ -128,8 +128,10 @@ fn equal_seeds_give_equal_records_and_others_do_not() {
 
 #[test]
 fn traces_are_prefilled_by_first_touch_and_say_so() {
-    let record =
-        lab("run --json --stack raw:p5316 --trace testdata/rocksdb-overwrite.csv.gz").json();
+    let record = lab(
+        "run --json --stack raw:p5316 --trace crates/workload/testdata/rocksdb-overwrite.csv.gz",
+    )
+    .json();
     assert_eq!(record["workload"]["kind"], "trace");
     assert_eq!(record["workload"]["format"], "thermocline-csv");
     assert_eq!(record["workload"]["prefill"], "first-touch");
@@ -167,9 +169,9 @@ fn settings_without_effect_are_named() {
     let record =
         lab(&format!("{QUICK} --stack raw:ideal --queue-depth 4 --daily-writes 1GB")).json();
     let notes = record["notes"].to_string();
-    assert!(notes.contains("--queue-depth") && notes.contains("--daily-writes"), "{notes}");
+    assert!(notes.contains("`queue_depth`") && notes.contains("`daily_writes`"), "{notes}");
     let record = lab(&format!("{QUICK} --stack raw:p5800x --victim fifo")).json();
-    assert!(record["notes"].to_string().contains("--victim"), "{}", record["notes"]);
+    assert!(record["notes"].to_string().contains("`victim`"), "{}", record["notes"]);
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn the_command_in_a_record_makes_it_again() {
 /// One pass of a trace is its own whole; more passes must not change the answer much, and five are steady.
 #[test]
 fn passes_over_a_trace_agree_and_only_five_are_steady() {
-    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/postgres-tpcc.csv.gz");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/testdata/postgres-tpcc.csv.gz");
     let run = |loops: &str| {
         let record = lab(&format!("run --json --stack raw:ideal --trace {trace} {loops}")).json();
         let steady = record["steady_state"]["reached"].as_bool().expect("a verdict");

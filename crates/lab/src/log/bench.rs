@@ -289,7 +289,7 @@ impl LogBench {
             request => format!("request {request} of the workload"),
         };
         Error::Settings(format!(
-            "{when}: the pool is full with {held} of data: give {}, or --prefill none if the trace begins on an empty \
+            "{when}: the pool is full with {held} of data: give {}, or `prefill` none if the trace begins on an empty \
              drive",
             self.larger
         ))

@@ -270,7 +270,7 @@ fn check_capacity(
     if least.0 > config.map_memory_bytes {
         return Err(Error::Settings(format!(
             "the map of a volume of {} takes {least} of memory at least, log.memory is {}: set it higher, or fit the \
-             addresses of the trace by --remap dense",
+             addresses of the trace by `remap` dense",
             room.span,
             Bytes(config.map_memory_bytes)
         )));
@@ -286,10 +286,10 @@ fn check_capacity(
     } else if is_bare(&stack.profile) {
         format!("device.garbage={:.2} or more, ", 1.01 - share + 0.005)
     } else {
-        format!("--utilisation {:.2} or less, ", (share - 0.01).max(0.01))
+        format!("`utilisation` {:.2} or less, ", (share - 0.01).max(0.01))
     };
     let (before, empty) = if room.live == room.footprint {
-        (", those of the prefill included", ", or --prefill none if it begins on an empty drive")
+        (", those of the prefill included", ", or `prefill` none if it begins on an empty drive")
     } else {
         ("", "")
     };

@@ -74,7 +74,7 @@ fn writes_that_cover_blocks_in_part_read_the_rest_first() {
 fn a_workload_that_does_not_fit_is_refused_with_what_to_do() {
     let mut workload = prepared("uniform", Bytes::mib(64), 1.0, None);
     for (stack, advice) in [
-        ("log:zn540", "--utilisation 0."),
+        ("log:zn540", "`utilisation` 0."),
         ("log:ideal,unit=512KiB,garbage=0.02", "device.garbage=0."),
     ] {
         let stack = Stack::parse(stack, &[]).unwrap();

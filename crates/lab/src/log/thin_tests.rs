@@ -57,5 +57,5 @@ fn data_that_do_not_fit_are_refused_with_how_much_there_is() {
     assert!(error.contains("17 MiB of data at once, the log"), "{error}");
     let error = refused(Prefill::FirstTouch, Bytes::mib(96));
     assert!(error.contains("1 GiB of data at once, those of the prefill included"), "{error}");
-    assert!(error.contains("--prefill none"), "{error}");
+    assert!(error.contains("`prefill` none"), "{error}");
 }

@@ -276,7 +276,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              where survivors go, the file system's metadata, extents and allocation. Each is varied, none is fitted",
             "an SLC cache: 2 % of the volume in cells of its own, which are beside the six spare units and hold so much of the \
              data; where the drive is full that is spare besides, and outweighs what folding adds",
-            "with --quick all sizes are a sixteenth; figures differ where few units make a difference",
+            "with `quick` all sizes are a sixteenth; figures differ where few units make a difference",
             "the zone map and the series over time are in the report of any run on zones: `lab run --stack log:zn540 \
              --utilisation 0.88 --trace rocksdb-overwrite --set device.unit=3MiB --report zones.html`",
         ],
@@ -363,7 +363,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         traces: &[],
         notes: &[
             "their values are not in what we hold: the shape is, which falls with what is in use, and most where little is left",
-            "pci-c with 3 % of media beyond 80 GiB, cut to a 32nd (--quick: 128th), erased before; writes of 4 KiB, 64 in \
+            "pci-c with 3 % of media beyond 80 GiB, cut to a 32nd (`quick`: 128th), erased before; writes of 4 KiB, 64 in \
              flight, four times what is in use; a controller of a million commands per second, so that it is not the limit",
             "in order: what is written together is overwritten together, data with a relation in time; random has none",
             "first is the mean of the first tenth, the end the last quarter of the run",
@@ -412,7 +412,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         traces: &[],
         notes: &[
             "the tutorial names partial-page programming and has no values in what we hold",
-            "sata-b cut to 64 MiB (--quick: 16) and filled; random writes, one in flight, each flushed: without capacitors what \
+            "sata-b cut to 64 MiB (`quick`: 16) and filled; random writes, one in flight, each flushed: without capacitors what \
              is flushed must be programmed. The later half of four times the media written",
             "a program of a part takes the array as long as one of a page, and the bus for its bytes; what a power cut in the \
              middle of it does to the parts before is left out",
@@ -427,8 +427,8 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         notes: &[
             "the tutorial names wear levelling, spare blocks and infant mortality and has no values; theirs is the closed form of \
              `lab theory integrity` at our WAF: when the first of so many units is worn out, as likely as not",
-            "pci-c with 1,000 cycles in place of 100,000, cut to 64 MiB (--quick: 300 and 16 MiB), written in 4 KiB, filled \
-             before; units differ in what they endure by 10 % (standard deviation); means of four drives (--quick: two)",
+            "pci-c with 1,000 cycles in place of 100,000, cut to 64 MiB (`quick`: 300 and 16 MiB), written in 4 KiB, filled \
+             before; units differ in what they endure by 10 % (standard deviation); means of four drives (`quick`: two)",
             "dynamic: free units are taken least worn first; static: what rests on a unit that lags 2 % of the cycles behind is \
              moved to the most worn free unit, once in 16 erases at most",
             "erases over the mean, and blocks for each of the host's, are of a quarter of a life, before anything is worn out; \
@@ -465,7 +465,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
             "ours has each unit's own age, erases and reads, by the clock of the requests, and sums the chances of loss, since \
              what is lost is too rare to be drawn; the closed form has all data read at ages spread evenly up to the oldest, \
              and knows neither what is young nor that wear levelling moves what rests",
-            "p5316 cut to 128 MiB (--quick: half) and filled on the first day; half of the data is never touched again, 0.41 \
+            "p5316 cut to 128 MiB (`quick`: half) and filled on the first day; half of the data is never touched again, 0.41 \
              capacities are written a day and as much is read of the other half; a year at 40 degrees; static levelling with \
              the spread of the profile, 100 erases",
             "bit error rates are assumed for the most part, and may be off by the factor of `[integrity]`, which is many powers \
@@ -480,7 +480,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         traces: &[],
         notes: &[
             "theirs is the closed form, with half a patrol that finds it late; no point of the table of truth",
-            "pm9d3 cut to 64 MiB (--quick: 16) with as much media again, so that garbage collection hardly moves what rests; two \
+            "pm9d3 cut to 64 MiB (`quick`: 16) with as much media again, so that garbage collection hardly moves what rests; two \
              drive writes a day, so that nothing else gets old; a patrol takes a twentieth of the interval; 20 intervals, half \
              of the last of which is not over in the mean: 2.5 % of what the closed form has",
             "intervals and limits here are chosen; those of a product at its temperature and wear are the last rows, from \
@@ -495,7 +495,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         run: slc::cache,
         traces: &[],
         notes: &[
-            "theirs: real drives of 1 TB. Ours: profile intel660p cut to a 128th (--quick: 512th), all ratios kept. Sizes of the \
+            "theirs: real drives of 1 TB. Ours: profile intel660p cut to a 128th (`quick`: 512th), all ratios kept. Sizes of the \
              cache and the rate in it are the profile's own, and no test; the rate of QLC is assumed, of another maker's, and what \
              is left of it by folding is computed",
             "folded: each byte is programmed in SLC mode and then as QLC, so that WAF is 2 where nothing is overwritten in the \
@@ -516,7 +516,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         notes: &[
             "theirs: MongoDB under TPC-C with the storage engine HSE, which is a log-structured merge tree that puts files \
              on the hot or the capacity drive; after five hours. Ours: a page-based database (redo log, double write buffer, \
-             pages by Zipf 0.9) of 4 GiB (1 with --quick) that writes five times its size, with a tier below it that knows \
+             pages by Zipf 0.9) of 4 GiB (1 with `quick`) that writes five times its size, with a tier below it that knows \
              nothing of it",
             "bytes of the application: those of the redo log, 35 % of what the database writes; so its own write \
              amplification is 2.86, and theirs was about 5 (11.1 / 2.2 to 6.7 / 1.1), which no tier below it can change",
@@ -534,7 +534,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              chosen. Rates are those of commands to a drive, with what the log moves and reads to collect garbage, in windows \
              of one length. That all the peaks have been cut is said here if no peak of the capacity drive, of reads or of \
              writes, is as high as that of it alone",
-            "ten times as long (not with --quick or --points): 50 times the size of the database for the document's 50 hours, \
+            "ten times as long (not with `quick` or `points`): 50 times the size of the database for the document's 50 hours, \
              a volume an hour, which is chosen",
         ],
     },
@@ -547,7 +547,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
         notes: &[
             "theirs: eight disks, one D5-P5316 with 10 % left unused, and CSAL with 800 GB of Optane before it; MB/s of each \
              of so many jobs, as rounded in their table. How many requests a job has in flight is not said there; 128 here",
-            "ours: a volume of 4 GiB (2 GiB with --quick) on a P5316 with a tenth more, and a P5800X of 800 GB for each 15.36 TB \
+            "ours: a volume of 4 GiB (2 GiB with `quick`) on a P5316 with a tenth more, and a P5800X of 800 GB for each 15.36 TB \
              beside it: all ratios kept, speeds those of the products. Each job has a part of the volume of its own; the \
              volume is filled in order, then written twice over, then half of it while it is measured (jobs of 4 KiB on the \
              drive alone, which rewrites 64 KiB for each: a sixteenth). Both sides have the same volume, media, depth, and \
@@ -565,7 +565,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              of what a write leaves out of its mapping unit goes before the program of that unit, and the write is \
              acknowledged after it. Whether the drive does as any of them is not known",
             "four tenants, of theirs on a ZN540 of 4 TB and on an SN640 of 7.68 TB: 128 requests of each in flight, each on a \
-             quarter of the volume (4 GiB; 3 with --quick). How large theirs was and their figures are not in what we \
+             quarter of the volume (4 GiB; 3 with `quick`). How large theirs was and their figures are not in what we \
              hold. It leaves 22 % of the zones; a volume of the same size leaves more than half of the SN640; as full: \
              22 % of that; full: nothing but its own 14.5 %. Its buffer does not merge, which is the product's and would \
              absorb more of a volume this small. A byte counts for the tenant that wrote its block last, also when it is \
@@ -599,7 +599,7 @@ impl Experiment {
         let missing = self.traces.iter().map(|name| options.trace(name)).find(|p| !p.is_file());
         missing.map_or(Ok(()), |path| {
             Err(Error::Settings(format!(
-                "{} replays {}, which is not in the folder {}: without --traces it takes the trace that comes with the \
+                "{} replays {}, which is not in the folder {}: without `traces` it takes the trace that comes with the \
                  program",
                 self.name,
                 path.display(),

@@ -143,7 +143,7 @@ impl Fleet {
         let unknown = |what: &str| {
             Error::Settings(format!(
                 "{} has no {what}: its drive models no time, or the run followed the workload's clock (give \
-                 --queue-depth)",
+                 `queue_depth`)",
                 measured.stack
             ))
         };

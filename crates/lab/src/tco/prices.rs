@@ -210,8 +210,8 @@ impl Prices {
     pub fn drive(&self, name: &str) -> Result<DrivePrice, Error> {
         self.drive.get(name).copied().ok_or_else(|| {
             Error::Settings(format!(
-                "there is no price of the drive `{name}`: add [drive.{name}] to the price file (`lab tco --print-prices`), \
-                 or give --price drive.{name}.usd_per_tb=80 and the like for idle_w, active_w and failures_per_year"
+                "there is no price of the drive `{name}`: add [drive.{name}] to the price file, \
+                 or give `price` drive.{name}.usd_per_tb=80 and the like for idle_w, active_w and failures_per_year"
             ))
         })
     }

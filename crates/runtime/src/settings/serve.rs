@@ -3,8 +3,13 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use thermocline_engine::beyond;
+
+use super::Settings;
+use crate::{Pool, PoolUpkeep, VolumeLimits};
 
 /// How a pool is served; `None` is the default of the server, and its command line goes before all of this.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -98,4 +103,28 @@ impl ServeSettings {
 fn is_address(text: &str) -> bool {
     let parts = text.rsplit_once(':');
     parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
+/// Seconds for which something may be at risk. Chosen: as ext4 commits (`commit=5`, `ext4(5)`).
+const FLUSH_AFTER: u64 = 5;
+
+impl Settings {
+    /// Work that an open pool does on its own; without scrubs.
+    #[must_use]
+    pub fn upkeep(&self) -> PoolUpkeep {
+        let after = self.serve.flush_after.unwrap_or(FLUSH_AFTER);
+        let flush_after = (after > 0).then_some(Duration::from_secs(after));
+        let (endurance, marks) = (self.endurance(), self.fullness_marks());
+        PoolUpkeep { flush_after, endurance, marks, scrubs: None }
+    }
+
+    /// Gives the volumes of `pool` the limits that are stated here. Returns the names that are no volume of it.
+    pub fn set_limits(&self, pool: &Pool) -> Vec<String> {
+        let limited = self.volumes.iter().filter(|one| one.limits() != VolumeLimits::default());
+        let missing = limited.filter(|stated| match pool.volume(&stated.name) {
+            Some(volume) => !pool.set_limits(volume.id(), stated.limits()),
+            None => true,
+        });
+        missing.map(|stated| stated.name.clone()).collect()
+    }
 }

@@ -69,6 +69,12 @@ impl OpenError {
         OpenError { path: path.to_owned(), kind, source }
     }
 
+    /// The file or device.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What was wrong.
     #[must_use]
     pub fn kind(&self) -> &OpenErrorKind {

@@ -19,42 +19,42 @@ pub const BUILT_IN: [BuiltIn; 8] = [
     BuiltIn {
         name: "postgres-tpcc",
         about: "PostgreSQL under TPC-C",
-        content: include_bytes!("../../../../testdata/postgres-tpcc.csv.gz"),
+        content: include_bytes!("../../testdata/postgres-tpcc.csv.gz"),
     },
     BuiltIn {
         name: "rocksdb-overwrite",
         about: "RocksDB under db_bench's overwrite",
-        content: include_bytes!("../../../../testdata/rocksdb-overwrite.csv.gz"),
+        content: include_bytes!("../../testdata/rocksdb-overwrite.csv.gz"),
     },
     BuiltIn {
         name: "cassandra-ycsb-a",
         about: "Cassandra under YCSB A",
-        content: include_bytes!("../../../../testdata/cassandra-ycsb-a.csv.gz"),
+        content: include_bytes!("../../testdata/cassandra-ycsb-a.csv.gz"),
     },
     BuiltIn {
         name: "mariadb-tpcc",
         about: "MariaDB (InnoDB) under TPC-C",
-        content: include_bytes!("../../../../testdata/mariadb-tpcc.csv.gz"),
+        content: include_bytes!("../../testdata/mariadb-tpcc.csv.gz"),
     },
     BuiltIn {
         name: "wiredtiger-ycsb-a",
         about: "WiredTiger (wtperf) under a load like YCSB A",
-        content: include_bytes!("../../../../testdata/wiredtiger-ycsb-a.csv.gz"),
+        content: include_bytes!("../../testdata/wiredtiger-ycsb-a.csv.gz"),
     },
     BuiltIn {
         name: "memcached-extstore",
         about: "memcached with extstore, a cache of items on flash",
-        content: include_bytes!("../../../../testdata/memcached-extstore.csv.gz"),
+        content: include_bytes!("../../testdata/memcached-extstore.csv.gz"),
     },
     BuiltIn {
         name: "restic-backup",
         about: "restic's repository: daily backups, of which four are kept",
-        content: include_bytes!("../../../../testdata/restic-backup.csv.gz"),
+        content: include_bytes!("../../testdata/restic-backup.csv.gz"),
     },
     BuiltIn {
         name: "rocksdb-tiers",
         about: "RocksDB with its log and young files on one volume, old files on another",
-        content: include_bytes!("../../../../testdata/rocksdb-tiers.csv.gz"),
+        content: include_bytes!("../../testdata/rocksdb-tiers.csv.gz"),
     },
 ];
 

@@ -8,7 +8,7 @@ use thermocline_workload::trace::{BUILT_IN, Format, Options, open};
 use crate::drain;
 
 fn testdata(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use thermocline_lab::Stack;
 use thermocline_types::Bytes;
 
-use crate::lab::args::spec::RunOf;
-use crate::lab::args::{DeviceArgs, ReplayArgs, SourceArgs};
+use crate::lab::args::{DeviceArgs, ReplayArgs, RunOf, SourceArgs};
 
 /// The questions that are answered by runs, in the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,126 +1,15 @@
-//! One cell of a sweep: a specification, and its record from the cache or from a run.
+//! Records of a sweep: from the cache, or from a run that the cache keeps.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
-use thermocline_record::{RunRecord, RunSpec, WorkloadSpec};
-use thermocline_types::Bytes;
+use anyhow::Context as _;
+use thermocline_lab::spec::{Planned, hash};
+use thermocline_record::{RunRecord, RunSpec};
 
 use crate::file;
 use crate::interrupt::Interrupt;
-use crate::lab::args::spec::{RunOf, hash};
-use crate::lab::run::run_one;
-
-/// Keys that are not those of a device, the log or tag.
-pub const KEYS: [&str; 20] = [
-    "stack",
-    "workload",
-    "span",
-    "drive_writes",
-    "writes",
-    "io_size",
-    "read_share",
-    "trim_share",
-    "rate",
-    "loops",
-    "capacity",
-    "fast_capacity",
-    "utilisation",
-    "at_rest",
-    "queue_depth",
-    "think_us",
-    "speed",
-    "placement",
-    "victim",
-    "seed",
-];
-
-/// Gives `key` of `spec` the value `value`.
-///
-/// # Errors
-/// When there is no such key, it is not one of this workload, or the value is none for it.
-pub fn set(spec: &mut RunSpec, key: &str, value: &str) -> anyhow::Result<()> {
-    if let Some((whose, own)) = key.split_once('.') {
-        return set_dotted(spec, key, whose, own, value);
-    }
-    let wrong = || format!("{key}={value}");
-    let size = || value.parse::<Bytes>().map(|size| size.0).with_context(wrong);
-    let number = || value.parse::<f64>().with_context(wrong);
-    match key {
-        "stack" => spec.stack = value.to_owned(),
-        "capacity" => spec.capacity_bytes = Some(size()?),
-        "fast_capacity" => spec.fast_capacity_bytes = Some(size()?),
-        "utilisation" => spec.utilisation = number()?,
-        "at_rest" => spec.at_rest = Some(number()?),
-        "think_us" => spec.think_us = Some(number()?),
-        "queue_depth" => spec.queue_depth = Some(value.parse().with_context(wrong)?),
-        "speed" => spec.speed = Some(number()?),
-        "placement" => spec.placement = Some(value.to_owned()),
-        "victim" => spec.victim = Some(value.to_owned()),
-        "seed" => spec.seed = value.parse().with_context(wrong)?,
-        _ => return set_workload(&mut spec.workload, key, value),
-    }
-    Ok(())
-}
-
-fn set_workload(workload: &mut WorkloadSpec, key: &str, value: &str) -> anyhow::Result<()> {
-    let wrong = || format!("{key}={value}");
-    let size = || value.parse::<Bytes>().map(|size| size.0).with_context(wrong);
-    let number = || value.parse::<f64>().with_context(wrong);
-    match (workload, key) {
-        (WorkloadSpec::Trace { loops, .. }, "loops") => {
-            *loops = Some(value.parse().with_context(wrong)?);
-        }
-        (WorkloadSpec::Generator { generator, .. }, "workload") => value.clone_into(generator),
-        (WorkloadSpec::Generator { span_bytes, .. }, "span") => *span_bytes = Some(size()?),
-        (WorkloadSpec::Generator { drive_writes, writes, requests, .. }, "drive_writes") => {
-            (*drive_writes, *writes, *requests) = (Some(number()?), None, None);
-        }
-        (WorkloadSpec::Generator { drive_writes, writes, requests, .. }, "writes") => {
-            let given = value.parse().with_context(wrong)?;
-            (*drive_writes, *writes, *requests) = (None, Some(given), None);
-        }
-        (WorkloadSpec::Generator { io_size_bytes, .. }, "io_size") => {
-            *io_size_bytes = Some(size()?);
-        }
-        (WorkloadSpec::Generator { read_share, .. }, "read_share") => *read_share = number()?,
-        (WorkloadSpec::Generator { trim_share, .. }, "trim_share") => *trim_share = number()?,
-        (WorkloadSpec::Generator { rate, .. }, "rate") => *rate = Some(number()?),
-        (workload, key) if KEYS.contains(&key) => {
-            let kind = match workload {
-                WorkloadSpec::Trace { .. } => "a trace",
-                WorkloadSpec::Generator { .. } => "a generator",
-            };
-            bail!("`{key}` is no key of {kind}");
-        }
-        _ => bail!(
-            "`{key}` is no key of a run; there are device.KEY, fast.KEY, log.KEY, tag.placement, and {}",
-            KEYS.join(", ")
-        ),
-    }
-    Ok(())
-}
-
-/// A key of the device and the like: in place of an override of the same key.
-fn set_dotted(
-    spec: &mut RunSpec,
-    key: &str,
-    whose: &str,
-    own: &str,
-    value: &str,
-) -> anyhow::Result<()> {
-    let mut in_text = spec.stack.split(',').skip(1).filter_map(|part| part.split_once('='));
-    let taken =
-        in_text.any(|(name, _)| name.trim() == key || whose == "device" && name.trim() == own);
-    ensure!(
-        !taken,
-        "{key} is swept, but the stack {} sets it itself: leave it out there",
-        spec.stack
-    );
-    spec.set.retain(|given| given.split_once('=').is_none_or(|(name, _)| name.trim() != key));
-    spec.set.push(format!("{key}={value}"));
-    Ok(())
-}
+use crate::lab::args::of_arguments;
+use crate::lab::run::run_planned;
 
 /// Where records of runs are kept, by what was run and by which program.
 pub struct RunCache {
@@ -171,7 +60,9 @@ impl RunCache {
         interrupt: &Interrupt,
         progress: &mut dyn FnMut(f64),
     ) -> anyhow::Result<Option<RunRecord>> {
-        let Some(record) = run_one(&RunOf::of(spec)?, None, interrupt, progress)? else {
+        let Some(record) =
+            run_planned(&Planned::of(spec).map_err(of_arguments)?, interrupt, progress)?
+        else {
             return Ok(None);
         };
         if record.interrupted.is_some() {

@@ -11,7 +11,7 @@ use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceChange, Driver, Settings};
 use thermocline_types::DeviceId;
 
-use super::super::open::{broken, to_change};
+use super::super::open::{Advised as _, broken, to_change};
 use super::super::serve::control::Serving;
 use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
 use super::super::serve::{STATUS, sockets};

@@ -11,7 +11,7 @@ use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceChange, Driver};
 use thermocline_types::Bytes;
 
-use super::super::open::{broken, to_change, without_on_trial};
+use super::super::open::{Advised as _, broken, to_change, without_on_trial};
 use super::super::print;
 use super::LoseArgs;
 use super::change::Named;

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize as _;
 use thermocline_engine::Config;
 use thermocline_format::PoolId;
+use thermocline_runtime::opening::unused;
 use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
 use thermocline_types::Bytes;
 
-use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast, unused};
+use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast, unused_device};
 use super::super::serve::devices::GroupsTold;
 use super::super::serve::fullness::{FullnessReport, ROOM};
 use super::super::serve::{STATUS, sockets};
@@ -38,7 +39,9 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             let mut findings = vec![Finding::ok("pool", reason)];
             let aside = unused(settings, &settings.of_pool()).into_iter();
             let remedy = "as it says; the pool does without it";
-            findings.extend(aside.map(|text| Finding::warn("devices", text, remedy)));
+            findings.extend(
+                aside.map(|path| Finding::warn("devices", unused_device(settings, &path), remedy)),
+            );
             findings.extend(sizes(&pool.config, &pool.sizes()));
             let marks = settings.fullness_marks();
             findings.push(room(&FullnessReport::of(&engine.occupancy(), marks)));

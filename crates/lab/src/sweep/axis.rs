@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use thermocline_types::Bytes;
+
+use crate::Error;
 
 /// Values of a range unless it says how many.
 const STEPS: usize = 6;
@@ -25,6 +26,7 @@ pub enum Spacing {
 
 impl Spacing {
     /// The spacing in a word.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Spacing::List => "as listed",
@@ -46,68 +48,107 @@ pub struct Axis {
 }
 
 impl FromStr for Axis {
-    type Err = anyhow::Error;
+    type Err = Error;
 
-    fn from_str(text: &str) -> anyhow::Result<Axis> {
-        let (key, rest) = text.split_once('=').with_context(|| {
-            format!("`{text}`: write KEY=A..B, KEY=A..B:STEPS:log or KEY=V,V,V, such as device.op=0.07..0.5")
+    fn from_str(text: &str) -> Result<Axis, Error> {
+        let wrong = |reason: String| Error::Axis { text: text.to_owned(), reason };
+        let (key, rest) = text.split_once('=').ok_or_else(|| {
+            wrong(
+                "write KEY=A..B, KEY=A..B:STEPS:log or KEY=V,V,V, such as device.op=0.07..0.5"
+                    .into(),
+            )
         })?;
         let (key, rest) = (key.trim().to_owned(), rest.trim());
-        let Some((from, to)) = rest.split_once("..") else {
-            let values: Vec<String> =
-                rest.split(',').map(|value| value.trim().to_owned()).collect();
-            ensure!(values.iter().all(|value| !value.is_empty()), "`{text}`: a value is empty");
-            return Axis { key, spacing: Spacing::List, values }.checked(text);
-        };
-        let mut parts = to.split(':');
-        let to = parts.next().unwrap_or_default();
-        let (from, to) = (End::read(text, from)?, End::read(text, to)?);
-        ensure!(from.is_size == to.is_size, "`{text}`: one end is a size, the other a number");
-        let mut spacing = if from.is_size { Spacing::Geometric } else { Spacing::Linear };
-        let mut asked = None;
-        for part in parts {
-            match part {
-                "lin" => spacing = Spacing::Linear,
-                "log" => spacing = Spacing::Geometric,
-                number => {
-                    asked = Some(number.parse().with_context(|| {
-                        format!("`{text}`: after a range come its number of values, lin or log, not `{number}`")
-                    })?);
+        let axis = match rest.split_once("..") {
+            None => {
+                let values: Vec<String> =
+                    rest.split(',').map(|value| value.trim().to_owned()).collect();
+                if values.iter().any(String::is_empty) {
+                    return Err(wrong("a value is empty".into()));
                 }
+                Axis { key, spacing: Spacing::List, values }
             }
-        }
-        let steps = asked.unwrap_or(STEPS);
-        ensure!((2..=MOST).contains(&steps), "`{text}`: a range has 2 to {MOST} values");
-        ensure!(
-            spacing != Spacing::Geometric || from.value > 0.0 && to.value > 0.0,
-            "`{text}`: a geometric range has both ends above 0"
-        );
-        let values = between(from, to, steps, spacing);
-        let axis = Axis { key, spacing, values }.checked(text)?;
-        // Of a geometric range whose first values are closer than whole numbers, equal ones are tried once.
-        let different = axis.values.len();
-        ensure!(
-            asked.is_none() || spacing == Spacing::Geometric || different == steps,
-            "`{text}`: after a range comes how many values it has, not how far apart they are: of {steps}, only \
-             {different} differ when rounded; give {different} or fewer"
-        );
-        Ok(axis)
+            Some((from, to)) => Range::read(from, to).map_err(wrong)?.of(key).map_err(wrong)?,
+        };
+        axis.checked().map_err(wrong)
     }
 }
 
 impl Axis {
-    fn checked(mut self, text: &str) -> anyhow::Result<Axis> {
-        ensure!(!self.key.is_empty(), "`{text}`: there is no key before the `=`");
+    /// The same with each value once.
+    fn checked(mut self) -> Result<Axis, String> {
+        if self.key.is_empty() {
+            return Err("there is no key before the `=`".into());
+        }
         let mut seen = Vec::new();
         self.values.retain(|value| {
             let new = !seen.contains(value);
             seen.push(value.clone());
             new
         });
-        if self.values.len() < 2 {
-            bail!("`{text}`: a sweep has two values or more; for one, use `thermocline lab run`");
+        match self.values.len() {
+            0 | 1 => Err("a sweep has two values or more".into()),
+            _ => Ok(self),
         }
-        Ok(self)
+    }
+}
+
+/// A range as it is written.
+struct Range {
+    from: End,
+    to: End,
+    spacing: Spacing,
+    /// Number of values, where one is stated.
+    steps: Option<usize>,
+}
+
+impl Range {
+    fn read(from: &str, to: &str) -> Result<Range, String> {
+        let mut parts = to.split(':');
+        let to = parts.next().unwrap_or_default();
+        let (from, to) = (End::read(from)?, End::read(to)?);
+        if from.is_size != to.is_size {
+            return Err("one end is a size, the other a number".into());
+        }
+        let spacing = if from.is_size { Spacing::Geometric } else { Spacing::Linear };
+        let mut range = Range { from, to, spacing, steps: None };
+        for part in parts {
+            match part {
+                "lin" => range.spacing = Spacing::Linear,
+                "log" => range.spacing = Spacing::Geometric,
+                number => {
+                    range.steps = Some(number.parse().map_err(|_| {
+                        format!(
+                            "after a range come its number of values, lin or log, not `{number}`"
+                        )
+                    })?);
+                }
+            }
+        }
+        Ok(range)
+    }
+
+    /// The values of `key`.
+    fn of(self, key: String) -> Result<Axis, String> {
+        let Range { from, to, spacing, steps: asked } = self;
+        let steps = asked.unwrap_or(STEPS);
+        if !(2..=MOST).contains(&steps) {
+            return Err(format!("a range has 2 to {MOST} values"));
+        }
+        if spacing == Spacing::Geometric && (from.value <= 0.0 || to.value <= 0.0) {
+            return Err("a geometric range has both ends above 0".into());
+        }
+        let values = between(from, to, steps, spacing);
+        let axis = Axis { key, spacing, values }.checked()?;
+        // Of a geometric range whose first values are closer than whole numbers, equal ones are tried once.
+        let different = axis.values.len();
+        if asked.is_some() && spacing != Spacing::Geometric && different != steps {
+            return Err(format!(
+                "after a range comes how many values it has, not how far apart they are: of {steps}, only {different} \
+                 differ when rounded; give {different} or fewer"
+            ));
+        }
+        Ok(axis)
     }
 }
 
@@ -121,16 +162,18 @@ struct End {
 }
 
 impl End {
-    fn read(text: &str, end: &str) -> anyhow::Result<End> {
+    fn read(end: &str) -> Result<End, String> {
         let end = end.trim();
         if let Ok(value) = end.parse::<f64>() {
-            ensure!(value.is_finite(), "`{text}`: {end} is no end of a range");
+            if !value.is_finite() {
+                return Err(format!("{end} is no end of a range"));
+            }
             let is_whole = !end.contains(['.', 'e', 'E']);
             return Ok(End { value, is_size: false, is_whole });
         }
-        let size: Bytes = end.parse().with_context(|| {
-            format!("`{text}`: `{end}` is neither a number nor a size such as 1MiB")
-        })?;
+        let size: Bytes = end
+            .parse()
+            .map_err(|_| format!("`{end}` is neither a number nor a size such as 1MiB"))?;
         Ok(End { value: size.as_f64(), is_size: true, is_whole: true })
     }
 }

@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use thermocline_engine::{Engine, Payload};
+use thermocline_engine::{Engine, HostRequest, Payload};
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_ftl::UnitState;
-use thermocline_runtime::storage::Access;
-use thermocline_runtime::{Driver, Settings};
 use thermocline_types::{DeviceId, UnitId};
 
-use super::{Opened, opened};
+use super::{Opened, OpeningError};
+use crate::storage::Access;
+use crate::{Driver, Settings};
 
 /// Empty units beside those that an opening asks for: as many may be taken to close the pool. Chosen.
 const MORE: u32 = 2;
@@ -27,23 +26,24 @@ const IDLE: u32 = 5;
 ///
 /// # Errors
 /// When the pool cannot be opened or closed.
-pub(super) fn make(settings: &Settings, path: &Path) -> anyhow::Result<()> {
+pub(super) fn make(settings: &Settings, path: &Path) -> Result<(), OpeningError> {
     let leaves = settings.device_number(path)?;
-    let leaves = leaves.with_context(|| format!("{} is no device of the pool", path.display()))?;
+    let leaves = leaves.ok_or_else(|| OpeningError::NoDevice { path: path.to_owned() })?;
     let media = settings.media(Access::ReadWrite)?;
     let mut config = settings.config(media.geometry)?;
     // Collection goes on for as long as fewer are free than are to be held ahead.
     config.gc.ahead_units = config.most_ahead();
     let began = Instant::now();
     let driver = Driver::open(config.clone(), media.storage)?;
-    let mut pool: Opened<_> = opened(driver, config, began, media.groups)?;
+    let mut pool = Opened::new(driver, config, began, media.groups);
     let (mut idle, mut ended) = (0, Vec::new());
     while idle < IDLE && is_short_beside(pool.driver.engine(), leaves) {
         pool.driver.poll(Some(TICK), &mut ended);
         pool.driver.clear_notices();
         idle = if pool.driver.device().is_idle() { idle + 1 } else { 0 };
     }
-    pool.close()
+    pool.carry_out(HostRequest::Close)?;
+    Ok(())
 }
 
 /// Whether fewer units of active devices for capacity but `leaves` are empty than are enough.
