@@ -240,9 +240,10 @@ fn members_served(settings: &Settings, blocks: u64, flushed: u64) -> (Causes, Op
         }
     }
     driver.carry_out(HostRequest::Flush).expect("flushed");
-    let causes = group.status().written().each().map(|(cause, bytes)| (cause.name(), bytes));
+    let written = group.status().written();
+    let causes = written.each().map(|(cause, bytes)| (cause.name(), bytes)).collect();
     let counters = driver.device().storage().drive_counters();
-    (causes.collect(), counters.map(|counters| counters.host_written))
+    (causes, counters.map(|counters| counters.host_written))
 }
 
 /// What they are given in the lab.
