@@ -83,5 +83,5 @@ impl Division {
 
 /// Bytes that the log has of a drive after `cut`: the spare ones, too, where it has the units of the media.
 fn bytes_of(profile: &Profile, cut: &Cut) -> Bytes {
-    if is_bare(profile) { cut.media() } else { cut.capacity() }
+    if is_bare(profile) { cut.media().max(cut.capacity()) } else { cut.capacity() }
 }
