@@ -8,16 +8,15 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
-mod borrow;
 mod check;
 mod choice;
 mod ending;
 mod lookup;
-mod pace;
 mod place;
 mod victim;
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -25,6 +24,7 @@ use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId};
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba, UnitId, Version};
 
+use crate::collection::Victim;
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
 use crate::engine::{Engine, Op};
@@ -33,20 +33,11 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
-use ending::Ending;
-use pace::Pace;
-
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
 /// Chosen, not measured.
 const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
-/// Fast units that blocks of failed writes may take beyond what hosts may. Chosen, not measured.
-const REPLACED: u32 = 2;
-
-/// Fast units for what stays on fast devices when it leaves a unit: one that it goes to, and one that control entries
-/// may have taken meanwhile.
-const STAYING: u32 = 2;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
 
@@ -153,9 +144,6 @@ struct Round {
 #[derive(Debug)]
 pub(crate) struct Gc<P> {
     job: Option<Job<P>>,
-    /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
-    ending: Vec<Ending>,
-    pace: Pace,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
     /// Fast units with blocks that stay there while no fast unit is free for them.
@@ -167,8 +155,6 @@ pub(crate) struct Gc<P> {
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
     round: Round,
-    /// Whether copies may take units that are held for metadata: nothing else would ever free one.
-    borrows: bool,
     /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
     owes_fast: bool,
 }
@@ -177,30 +163,18 @@ impl<P> Default for Gc<P> {
     fn default() -> Self {
         Gc {
             job: None,
-            ending: Vec::new(),
-            pace: Pace::default(),
             stuck: FxHashSet::default(),
             kept: FxHashSet::default(),
             left_to_fast: FxHashSet::default(),
             overflows: false,
             starved_at: None,
             round: Round::default(),
-            borrows: false,
             owes_fast: false,
         }
     }
 }
 
 impl<P> Gc<P> {
-    /// Whether copies may take units that are held for metadata.
-    pub(crate) fn borrows(&self) -> bool {
-        self.borrows
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.job.is_none() && self.ending.is_empty()
-    }
-
     /// Whether there is a unit for blocks of fast volumes, or was for those of the same victim.
     pub(crate) fn has_unit_to_stay(&mut self, now: bool) -> bool {
         self.job.as_mut().is_some_and(|job| {
@@ -223,115 +197,27 @@ impl<P> Job<P> {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Free units on `media` that neither the host nor what is destaged may use.
-    pub(crate) fn reserve_of(&self, media: MediaClass) -> u32 {
-        match (self.config.geometry.is_tiered(), media) {
-            (false, _) => self.config.relocation_reserve() + self.metadata_hold(),
-            (true, MediaClass::Capacity) => self.config.relocation_reserve() + 1,
-            (true, MediaClass::Fast) => {
-                self.metadata_hold() + REPLACED + STAYING + self.config.unused_fast_units()
-            }
-        }
-    }
-
-    /// Whether a fast unit is left for what stays on fast devices, beside those for metadata and failed writes.
-    pub(crate) fn has_fast_unit_for_copies(&self) -> bool {
-        self.space.free_units(MediaClass::Fast) + STAYING > self.reserve_of(MediaClass::Fast)
-    }
-
-    /// Free units that the host may not use.
-    pub(crate) fn host_reserve(&self) -> u32 {
-        self.reserve_of(self.config.host_media())
-    }
-
-    /// Free units for capacity that copies may not use: what is destaged leaves those of relocation.
-    pub(crate) fn held_from_destage(&self) -> u32 {
-        let destages = |job: &Job<P>| self.space.media_of(job.victim) == MediaClass::Fast;
-        if self.gc.job.as_ref().is_some_and(destages) {
-            self.config.relocation_reserve()
-        } else {
-            0
-        }
-    }
-
-    /// Free units on `media` at which collection begins. What is destaged, or emptied for good, finds room for two
-    /// units at least.
-    fn gc_start(&self, media: MediaClass) -> u32 {
-        let takes = self.config.geometry.is_tiered() || self.space.has_condemned();
-        let least = if takes { 2 } else { 0 };
-        self.reserve_of(media) + self.config.gc.ahead_units.max(least)
-    }
-
-    /// Units of `media` that are free, or will be without further victims; dead ones, and those that will be as soon as
-    /// the last copies are sealed, are not freed while a checkpoint is taken.
-    pub(crate) fn coming_units(&self, media: MediaClass) -> u32 {
-        let free = self.space.free_units(media) + self.space.resetting_on(media);
-        let later = self.space.dead(media).len() as u32 + self.gc.ending_on(media);
-        free + if self.checkpoint.is_none() { later } else { 0 }
-    }
-
-    /// Whether units of `media` are to be freed.
-    fn is_short(&self, media: MediaClass) -> bool {
-        self.coming_units(media) <= self.gc_start(media)
-    }
-
-    /// A chunk of `blocks` logical blocks was sealed that is no copy: as many are to be freed.
-    #[inline]
-    pub(crate) fn gc_earn(&mut self, media: MediaClass, blocks: u32) {
-        if media != self.config.host_media() {
-            return;
-        }
-        let (free, start) = (self.coming_units(media), self.gc_start(media));
-        let urgency = if free <= start {
-            f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1))
-        } else if let Some(urgency) = self.urgency_of_destaging() {
-            urgency
-        } else {
-            self.gc.pace.forgive();
-            return;
-        };
-        self.gc.pace.earn(blocks, urgency);
-    }
-
-    /// Whether blocks of the host may take up units of `media` now; those that somebody waits for may before others.
-    /// For those that bypass the fast ones nobody earns copies: units for capacity are freed as fast as can be, when
-    /// they run short.
-    pub(crate) fn host_may_seal(&self, media: MediaClass, awaited: bool) -> bool {
-        let pace = &self.gc.pace;
-        let owes = || if awaited { pace.is_far_behind() } else { pace.is_behind() };
-        let pays = media == self.config.host_media();
-        self.space.free_units(media) > self.reserve_of(media)
-            && (!pays || !self.is_short(media) || !owes())
-    }
-
-    /// Whether what somebody waits for may fill units that are open on `media`, where hosts may open none. Relocation
-    /// has as many free units as it needs, whatever is in the open ones.
-    pub(crate) fn host_may_fill(&self, media: MediaClass) -> bool {
-        media == self.config.host_media()
-            && self.space.free_units(media) == self.reserve_of(media)
-            && !self.gc.pace.is_far_behind()
-    }
-
-    /// Whether blocks of the host wait that have no unit to go to, whatever is owed.
-    fn host_is_stuck(&self) -> bool {
-        let (tiered, capacity) = (self.config.geometry.is_tiered(), MediaClass::Capacity);
-        let below = tiered && self.space.free_units(capacity) <= self.reserve_of(capacity);
-        self.host_has_no_unit() || below && self.cache.hosts_wait_below(&self.config)
-    }
-
-    /// Whether as many copies wait as there is room for.
-    pub(crate) fn copies_are_many(&self) -> bool {
-        self.cache.copies() > 2 * thermocline_format::MAX_LINES
-    }
-
-    /// Whether no unit is left but those that the host may not use.
-    fn host_has_no_unit(&self) -> bool {
-        self.space.free_units(self.config.host_media()) <= self.host_reserve()
-    }
-
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
     pub(crate) fn gc_step(&mut self) -> bool {
-        self.gc.borrows &= self.host_has_no_unit();
+        let worked = self.collect();
+        self.tell_victim();
+        worked
+    }
+
+    /// Others are to know what is left of the victim.
+    fn tell_victim(&mut self) {
+        let victim = self.gc.job.as_ref().map(|job| {
+            let (over, placed) = (job.step == Step::Done, job.has_placed_all());
+            let staged_all = (over || job.drains && job.valid.is_empty()) && placed;
+            let is_over = over && placed && job.pins.is_empty();
+            Victim { unit: job.victim, staged_all, is_over, pins: job.pins.len() }
+        });
+        self.parts.collection.set_victim(victim);
+    }
+
+    fn collect(&mut self) -> bool {
+        let needed = self.parts.host_has_no_unit();
+        self.parts.collection.borrow_only_if(needed);
         let ended = self.end_victims();
         let Some(job) = &self.gc.job else { return self.gc_next() || ended };
         let (step, ready, pending) = (job.step, job.ready.len(), job.pending());
@@ -356,41 +242,44 @@ impl<P: Payload> Engine<P> {
         self.gc.left_to_fast.remove(&unit.0);
     }
 
-    /// Whether a unit holds blocks that cannot be copied, or that stay when it is emptied early.
-    pub(crate) fn gc_is_stuck(&self, unit: UnitId) -> bool {
-        self.gc.stuck.contains(&unit.0) || self.gc.left_to_fast.contains(&unit.0)
-    }
-
     /// A volume is on other media from now on: what stayed may leave.
     pub(crate) fn gc_media_changed(&mut self) {
         for unit in self.gc.left_to_fast.drain() {
-            self.destage.begin_age(UnitId(unit), self.now);
+            self.parts.destage.begin_age(UnitId(unit), self.parts.now);
         }
     }
 
     fn begin_job(&mut self, victim: UnitId) {
         self.gc.starved_at = None;
         self.gc.round.victims += 1;
-        let valid = self.space.units().valid_count(victim);
-        let end = self.space.units().written(victim);
+        let valid = self.parts.space.units().valid_count(victim);
+        let end = self.parts.space.units().written(victim);
         // What is destaged takes no room where it was.
-        let fast = self.space.media_of(victim) == MediaClass::Fast;
-        let dense = if fast { u64::MAX } else { self.dense };
-        if fast == self.config.geometry.is_tiered() {
-            self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
-            self.gc.pace.set_unit(self.dense);
-            self.gc.pace.begin(valid, end);
+        let fast = self.parts.space.media_of(victim) == MediaClass::Fast;
+        let dense = if fast { u64::MAX } else { self.parts.dense };
+        if fast == self.parts.config.geometry.is_tiered() {
+            self.parts.collection.pace_mut().set_ratio(
+                valid,
+                self.parts.config.geometry.blocks_per_unit(),
+                dense,
+            );
+            self.parts.collection.pace_mut().set_unit(self.parts.dense);
+            self.parts.collection.pace_mut().begin(valid, end);
         }
         if !fast {
-            self.config.placement.collected(self.space.units(), victim, self.host_writes);
+            self.parts.config.placement.collected(
+                self.parts.space.units(),
+                victim,
+                self.parts.host_writes,
+            );
         }
-        let tiered = self.config.geometry.is_tiered();
-        self.gc.owes_fast = if self.space.is_condemned(victim) {
-            tiered && self.is_short(MediaClass::Fast)
+        let tiered = self.parts.config.geometry.is_tiered();
+        self.gc.owes_fast = if self.parts.space.is_condemned(victim) {
+            tiered && self.parts.is_short(MediaClass::Fast)
         } else {
             self.gc.owes_fast && !fast
         };
-        self.space.begin_relocation(victim);
+        self.parts.space.begin_relocation(victim);
         self.gc.job = Some(Job {
             victim,
             step: Step::Walk(0),
@@ -405,7 +294,9 @@ impl<P: Payload> Engine<P> {
             found: 0,
             retries: RETRIES,
             stays: false,
-            early: fast && !self.is_short(MediaClass::Fast) && !self.space.is_condemned(victim),
+            early: fast
+                && !self.parts.is_short(MediaClass::Fast)
+                && !self.parts.space.is_condemned(victim),
             at_first: valid,
             known: FxHashSet::default(),
             unknown: Vec::new(),
@@ -417,9 +308,9 @@ impl<P: Payload> Engine<P> {
     }
 
     fn segment_blocks(&self) -> u32 {
-        let block = self.config.geometry.logical_block().bytes() as u64;
-        (self.config.gc.segment_bytes / block)
-            .clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
+        let block = self.parts.config.geometry.logical_block().bytes() as u64;
+        (self.parts.config.gc.segment_bytes / block)
+            .clamp(1, u64::from(self.parts.config.geometry.blocks_per_unit())) as u32
     }
 
     /// Reads on in the victim until its segment is known.
@@ -431,21 +322,21 @@ impl<P: Payload> Engine<P> {
         }
         job.step = Step::Walking;
         let (victim, left) = (job.victim, job.end - from);
-        let block = self.config.geometry.logical_block().bytes() as u32;
+        let block = self.parts.config.geometry.logical_block().bytes() as u32;
         let header = thermocline_format::MAX_HEADER_BYTES as u32 / block;
-        let (window, data) = match self.config.gc.read_plan {
+        let (window, data) = match self.parts.config.gc.read_plan {
             ReadPlan::Basic => (header, false),
-            ReadPlan::Segment => (self.config.gc.read_bytes / block, true),
+            ReadPlan::Segment => (self.parts.config.gc.read_bytes / block, true),
             ReadPlan::Cost { command_bytes } => {
-                (command_bytes.min(self.config.gc.read_bytes) / block, true)
+                (command_bytes.min(self.parts.config.gc.read_bytes) / block, true)
             }
         };
         let window = window.max(header).min(left);
-        self.stats.gc_reads += 1;
-        self.stats.gc_bytes_read += u64::from(window) * u64::from(block);
+        self.parts.stats.gc_reads += 1;
+        self.parts.stats.gc_bytes_read += u64::from(window) * u64::from(block);
         let at = Location { unit: victim, block: from };
-        let pool = self.pool;
-        let generation = self.space.known_generation(victim);
+        let pool = self.parts.pool;
+        let generation = self.parts.space.known_generation(victim);
         let cmd = ReadChunks {
             at,
             window,
@@ -455,21 +346,21 @@ impl<P: Payload> Engine<P> {
             data,
             versions: Versions::AsRead,
         };
-        let op = self.ops.insert(Op::GcChunks { request: cmd });
-        self.device(op, DeviceCmd::ReadChunks(cmd));
+        let op = self.parts.ops.insert(Op::GcChunks { request: cmd });
+        self.parts.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }
 
     pub(crate) fn gc_chunks_found(&mut self, found: &FoundChunks<P>) {
         let mut job = self.gc.job.take().expect("a job asked for the chunks");
-        let pays = self.space.media_of(job.victim) == self.config.host_media();
+        let pays = self.parts.space.media_of(job.victim) == self.parts.config.host_media();
         for chunk in &found.chunks {
             job.chunks += 1;
             let before = job.valid.len() + job.unknown.len();
             self.find_valid(&mut job, chunk);
             if pays {
                 let valid = job.valid.len() + job.unknown.len() - before;
-                self.gc.pace.look_through(chunk.header.blocks, valid as u32);
+                self.parts.collection.pace_mut().look_through(chunk.header.blocks, valid as u32);
             }
         }
         let stopped = found.unsound || found.chunks.is_empty();
@@ -480,6 +371,7 @@ impl<P: Payload> Engine<P> {
             job.broken = true;
         }
         self.gc.job = Some(job);
+        self.tell_victim();
     }
 
     /// Adds the blocks of a chunk of the victim that the map points at.
@@ -487,12 +379,12 @@ impl<P: Payload> Engine<P> {
         let header = &*chunk.header;
         // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
         let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
-        let places = header.places(&self.config.geometry);
+        let places = header.places(&self.parts.config.geometry);
         let mut number = 0;
         for run in header.entries.chunk_by(same) {
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
-                && let Some(volume) = self.volumes.index(id)
+                && let Some(volume) = self.parts.volumes.index(id)
             {
                 self.find_valid_run(job, chunk, run, (volume, id), places, number);
             }
@@ -510,10 +402,10 @@ impl<P: Payload> Engine<P> {
         places: Places,
         number: u32,
     ) {
-        let map = self.volumes.map(volume);
+        let map = self.parts.volumes.map(volume);
         let (blocks, base) = (map.blocks, map.base);
-        let redundant = self.members_of(job.victim) > 0;
-        if !self.space.knows_valid(job.victim) {
+        let redundant = self.parts.members_of(job.victim) > 0;
+        if !self.parts.space.knows_valid(job.victim) {
             let lbas = run.iter().filter_map(|entry| match *entry {
                 Entry::Data { lba, .. } if lba.0 < blocks => Some(lba.0),
                 _ => None,
@@ -523,23 +415,23 @@ impl<P: Payload> Engine<P> {
         for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
-            let value = Value::new(self.config.geometry.address(at), crc);
+            let value = Value::new(self.parts.config.geometry.address(at), crc);
             if lba.0 >= blocks {
                 continue;
             }
-            let valid = self.is_valid(volume, lba.0, value);
+            let valid = self.parts.is_valid(volume, lba.0, value);
             if valid == Some(false) {
                 continue;
             }
             // Where the map alone knows, the page stays until what is copied was sealed.
-            let pinned = self.space.knows_valid(job.victim)
+            let pinned = self.parts.space.knows_valid(job.victim)
                 || valid.is_some() && self.may_pin(job, (volume, id, lba.0 / PAGE));
             let known = valid.is_some() && pinned;
             mark!(PackedSurvivor if places.behind(number).is_none());
             let mut valid = Valid {
                 volume,
                 id,
-                from: self.space.units().class(job.victim),
+                from: self.parts.space.units().class(job.victim),
                 crc,
                 lba: lba.0,
                 value,
@@ -553,7 +445,7 @@ impl<P: Payload> Engine<P> {
             valid.payload = payload.filter(|payload| !again(payload));
             if known {
                 job.found += 1;
-                self.config.placement.prefetch_survivor(Lba(base + lba.0));
+                self.parts.config.placement.prefetch_survivor(Lba(base + lba.0));
                 job.valid.push(valid);
             } else {
                 job.unknown.push(valid);
@@ -571,7 +463,7 @@ impl<P: Payload> Engine<P> {
 
     /// Reads the valid blocks of the segment that are not in memory yet, while the next one is looked through.
     fn read_valid(&mut self) -> bool {
-        let per_block = self.config.geometry.logical_block().per_block();
+        let per_block = self.parts.config.geometry.logical_block().per_block();
         let segment = self.segment_blocks();
         let mut job = self.gc.job.take().expect("a job is at this step");
         let mut valid = std::mem::take(&mut job.valid);
@@ -593,24 +485,25 @@ impl<P: Payload> Engine<P> {
 
     /// Reads a run of valid blocks of a segment; `first` is the index of the first.
     fn read_range(&mut self, run: &[Valid<P>], segment: u32, first: usize) {
-        let per_block = self.config.geometry.logical_block().per_block();
+        let per_block = self.parts.config.geometry.logical_block().per_block();
         let (at, last) = (run[0].at, run[run.len() - 1].at);
         let blocks = (last.block - at.block) / per_block + 1;
-        self.stats.gc_reads += 1;
-        self.stats.gc_bytes_read += u64::from(blocks) * 4096;
-        let op = self.ops.insert(Op::GcRead { segment, first });
-        self.device(op, DeviceCmd::Read { at, blocks, into: None, version: Version::AS_READ });
+        self.parts.stats.gc_reads += 1;
+        self.parts.stats.gc_bytes_read += u64::from(blocks) * 4096;
+        let op = self.parts.ops.insert(Op::GcRead { segment, first });
+        self.parts
+            .device(op, DeviceCmd::Read { at, blocks, into: None, version: Version::AS_READ });
     }
 
     /// Runs of valid blocks, as indices, each to be read by one command.
     fn plan_reads(&self, valid: &[Valid<P>]) -> Vec<Range<usize>> {
-        let block = self.config.geometry.logical_block();
-        let gap = match self.config.gc.read_plan {
+        let block = self.parts.config.geometry.logical_block();
+        let gap = match self.parts.config.gc.read_plan {
             ReadPlan::Basic => 0,
             ReadPlan::Segment => u32::MAX,
             ReadPlan::Cost { command_bytes } => command_bytes,
         };
-        let most = self.config.gc.read_bytes.max(4096);
+        let most = self.parts.config.gc.read_bytes.max(4096);
         let mut reads: Vec<Range<usize>> = Vec::new();
         for (index, next) in valid.iter().enumerate().filter(|(_, valid)| valid.payload.is_none()) {
             if let Some(last) = reads.last_mut() {
@@ -619,7 +512,7 @@ impl<P: Payload> Engine<P> {
                     (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
                 let whole =
                     (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
-                let basic = self.config.gc.read_plan == ReadPlan::Basic;
+                let basic = self.parts.config.gc.read_plan == ReadPlan::Basic;
                 if next.chunk == tail.chunk && between <= gap && whole <= most && !basic {
                     last.end = index + 1;
                     continue;
@@ -631,7 +524,7 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(crate) fn gc_data_read(&mut self, segment: u32, first: usize, data: Option<&P>) {
-        let per_block = self.config.geometry.logical_block().per_block();
+        let per_block = self.parts.config.geometry.logical_block().per_block();
         let Some(mut job) = self.gc.job.take() else { return };
         let reading = job.reading.iter_mut().find(|reading| reading.segment == segment);
         let reading = reading.expect("a segment is there until all of it was read");

@@ -15,6 +15,8 @@ mod unit_table;
 mod unmapped;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Debug;
+
 use thermocline_format::{
     DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PageId, PoolId,
     Revision, Sequence, Superblock,
@@ -35,7 +37,6 @@ use crate::payload::Payload;
 use crate::request::{Action, Notice, OpenError};
 use crate::space::Space;
 use crate::volumes::{PageCursor, Walk};
-
 use bases::Bases;
 use heal::Single;
 use known::{Headers, TailChunk};
@@ -205,11 +206,11 @@ pub(crate) struct Opening<P> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Untold {
     /// Chunks and entries that were replayed.
-    chunks: u64,
-    entries: u64,
+    pub(super) chunks: u64,
+    pub(super) entries: u64,
     /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: nobody looks for more
     /// behind it.
-    has_holes: bool,
+    pub(super) has_holes: bool,
 }
 
 impl<P> Opening<P> {
@@ -277,7 +278,7 @@ impl<P: Payload> Engine<P> {
             roots: Vec::new(),
             lives: Vec::new(),
             tail: Vec::new(),
-            headers: Headers::new(self.config.tail_entries),
+            headers: Headers::new(self.parts.config.tail_entries),
             named: (Revision(0), Epoch(0)),
             doubtful: Vec::new(),
             single: Vec::new(),
@@ -318,23 +319,23 @@ impl<P: Payload> Engine<P> {
             && let Some((index, cmd)) = opening.wanted.pop_front()
         {
             opening.asked += 1;
-            let op = self.ops.insert(Op::Opening { index });
-            self.device(op, cmd);
+            let op = self.parts.ops.insert(Op::Opening { index });
+            self.parts.device(op, cmd);
         }
     }
 
     pub(crate) fn open_failed(&mut self, error: OpenError) {
-        if self.phase != Phase::Opening {
+        if self.parts.phase != Phase::Opening {
             return;
         }
         mark!(OpeningFailed if error == OpenError::Device);
-        self.phase = Phase::Closed;
-        self.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
+        self.parts.phase = Phase::Closed;
+        self.parts.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
     }
 
     /// Part `index` of what this step asked for is there.
     pub(crate) fn opening_progress(&mut self, index: usize, done: Result<Done<P>, DeviceError>) {
-        if self.phase != Phase::Opening {
+        if self.parts.phase != Phase::Opening {
             return;
         }
         let mut opening = self.opening.take().expect("the pool is being opened");
@@ -393,16 +394,16 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn opening_step(&mut self) -> bool {
         let Some(mut opening) = self.opening.take() else {
             // The opening record is on its way.
-            return self.flush_step();
+            return self.parts.flush_step();
         };
         let step = opening.step;
-        let waits = opening.asked > 0 || step == Step::Pages && !self.pages_idle();
+        let waits = opening.asked > 0 || step == Step::Pages && !self.parts.pages_idle();
         let done = match step {
             Step::Pages => opening.has_asked_for_pages(),
             Step::Replay => opening.replayed == opening.tail.len(),
             Step::Bases => opening.bases.are_known(),
             Step::Counting => opening.counting.is_none(),
-            Step::Units => opening.adopted == self.config.geometry.units(),
+            Step::Units => opening.adopted == self.parts.config.geometry.units(),
             _ => true,
         };
         if waits || !done {
@@ -425,13 +426,13 @@ impl<P: Payload> Engine<P> {
             Step::Emptying => self.empty_superblocks(),
             Step::EmptyingRest => self.empty_rest(),
             Step::FlushEmpty | Step::Flush => {
-                let devices: Vec<_> = self.config.geometry.present().collect();
+                let devices: Vec<_> = self.parts.config.geometry.present().collect();
                 devices.into_iter().for_each(|(device, _)| self.ask(0, DeviceCmd::Flush(device)));
                 Ok(())
             }
             Step::FirstRecord => self.write_first_record(),
             Step::Superblocks => {
-                self.ask(0, DeviceCmd::ReadSuperblocks(self.config.members));
+                self.ask(0, DeviceCmd::ReadSuperblocks(self.parts.config.members));
                 Ok(())
             }
             Step::Roots => self.read_roots(),
@@ -467,11 +468,11 @@ impl<P: Payload> Engine<P> {
 
     /// Units that nothing more is written to count as those do that the device itself will not write again.
     fn as_used(&self, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         for (device, units) in geometry.device_units() {
             let condition = match geometry.device(device).state {
                 DeviceState::Active => continue,
-                DeviceState::Draining if bug!(self.config, DrainedDeviceWritten) => continue,
+                DeviceState::Draining if bug!(self.parts.config, DrainedDeviceWritten) => continue,
                 DeviceState::Draining => UnitCondition::ReadOnly,
                 DeviceState::Detached | DeviceState::Lost => UnitCondition::Offline,
             };
@@ -482,11 +483,11 @@ impl<P: Payload> Engine<P> {
     }
 
     fn read_roots(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let mut wanted = Vec::new();
-        for index in self.volumes.indices() {
-            let roots: Vec<MapEntry> = self.volumes.map(index).roots_at().collect();
-            self.keeps_pages(&roots)?;
+        for index in self.parts.volumes.indices() {
+            let roots: Vec<MapEntry> = self.parts.volumes.map(index).roots_at().collect();
+            self.parts.keeps_pages(&roots)?;
             for (number, root) in roots.into_iter().enumerate() {
                 if let Some(at) = root.location(&geometry) {
                     wanted.push((index, number, at));
@@ -496,7 +497,7 @@ impl<P: Payload> Engine<P> {
         for (index, (volume, number, at)) in wanted.into_iter().enumerate() {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.roots.push((volume, number));
-            self.space.add_page(at.unit);
+            self.parts.space.add_page(at.unit);
             self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
         }
         Ok(())
@@ -509,8 +510,8 @@ impl<P: Payload> Engine<P> {
         done: Result<Done<P>, DeviceError>,
     ) -> Result<(), OpenError> {
         let (volume, number) = opening.roots[index];
-        let geometry = self.config.geometry;
-        let map = self.volumes.map(volume);
+        let geometry = self.parts.config.geometry;
+        let map = self.parts.volumes.map(volume);
         let parent = map.root_at(number).expect("it was asked for");
         let id = PageId { volume: map.id, index: number as u32 };
         let at = parent.location(&geometry).expect("it was read from somewhere");
@@ -520,12 +521,12 @@ impl<P: Payload> Engine<P> {
         let page = page.ok().filter(|MapPage(pages)| !pages.iter().any(|page| page.is_lost()));
         mark!(RootDamaged if page.is_none());
         let Some(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
-        self.keeps_pages(&*pages)?;
+        self.parts.keeps_pages(&*pages)?;
         for at in pages.iter().filter_map(|page| page.location(&geometry)) {
-            self.space.add_page(at.unit);
+            self.parts.space.add_page(at.unit);
         }
-        self.volumes.map_mut(volume).adopt(number, &pages);
-        self.volumes.note_pages(volume);
+        self.parts.volumes.map_mut(volume).adopt(number, &pages);
+        self.parts.volumes.note_pages(volume);
         Ok(())
     }
 
@@ -552,12 +553,12 @@ impl<P: Payload> Engine<P> {
             let Entry::Placed { volume, lba, entry, settled, number: of } = *entry else {
                 continue;
             };
-            let Some(index) = self.volumes.slot(volume) else { continue };
+            let Some(index) = self.parts.volumes.slot(volume) else { continue };
             opening.bases.may_be_unreadable(index, lba.0 / PAGE);
             mark!(PlacedOfAnother if of != number);
-            if of == number || bug!(self.config, PlacedOfAnyNumber) {
+            if of == number || bug!(self.parts.config, PlacedOfAnyNumber) {
                 opening.placed.push((index, lba.0, entry));
-                let settled = settled && !bug!(self.config, SettledCountedAgain);
+                let settled = settled && !bug!(self.parts.config, SettledCountedAgain);
                 opening.settled.extend(settled.then_some((index, lba.0)));
             }
         }
@@ -571,12 +572,12 @@ impl<P: Payload> Engine<P> {
         let mut cursor = opening.asked_for;
         let (mut budget, mut worked) = (WORDS, false);
         let looks = opening.looks_at_pages();
-        while looks && self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
+        while looks && self.parts.pages.on_their_way() < LOADS && cursor != PageCursor::END {
             worked = true;
-            match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
+            match self.parts.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
                 Walk::Found(volume, page) => {
                     mark!(PageRecounted);
-                    self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+                    self.parts.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
                 }
                 Walk::Pause => break,
                 Walk::End => cursor = PageCursor::END,
@@ -589,7 +590,7 @@ impl<P: Payload> Engine<P> {
     /// Takes over the units as they were found; what was read of the map must be sound.
     fn begin_replay(&mut self) -> Result<(), OpenError> {
         let recount = self.opening.as_ref().is_some_and(|opening| opening.recount);
-        if let Some(&at) = self.damaged_pages().first().filter(|_| recount) {
+        if let Some(&at) = self.parts.damaged_pages().first().filter(|_| recount) {
             mark!(TailPageDamaged);
             return Err(OpenError::MapDamaged(at));
         }
@@ -597,13 +598,13 @@ impl<P: Payload> Engine<P> {
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let newest = opening.tail.last().map_or(0, |chunk| chunk.sequence().0);
         let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
-        self.flights = Flights::new(Sequence(next));
-        self.durability.recovered(Sequence(next - 1));
-        let step = u32::from(!bug!(self.config, EpochNotAdvanced));
-        self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
-        let of_epoch = u64::from(self.epoch.0) << 32;
+        self.parts.flights = Flights::new(Sequence(next));
+        self.parts.durability.recovered(Sequence(next - 1));
+        let step = u32::from(!bug!(self.parts.config, EpochNotAdvanced));
+        self.parts.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
+        let of_epoch = u64::from(self.parts.epoch.0) << 32;
         let generation = Generation(record.next_generation.0.max(of_epoch));
-        self.space.set_next_generation(generation);
+        self.parts.space.set_next_generation(generation);
         self.adopt_units(&opening, record);
         self.apply_stale(&mut opening);
         self.apply_placed(&opening);
@@ -644,50 +645,45 @@ impl<P: Payload> Engine<P> {
 
     fn finish_opening(&mut self) -> Result<(), OpenError> {
         let opening = *self.opening.take().expect("the pool is being opened");
-        let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
+        let settled = opening.tail.is_empty() || bug!(self.parts.config, RecoveryNotCheckpointed);
         self.untold = Some(Untold {
             chunks: opening.tail.len() as u64,
             entries: opening.entries,
-            has_holes: opening.has_holes(&self.config),
+            has_holes: opening.has_holes(&self.parts.config),
         });
         let mut record = opening.record.expect("a superblock was chosen");
         self.holds_all_of(&record)?;
         record.revision = record.revision.max(opening.named.0);
-        record.geometry = self.config.geometry;
+        record.geometry = self.parts.config.geometry;
         record.unit_pages.resize(record.geometry.unit_pages(), MapEntry::UNMAPPED);
-        self.superblocks.adopt(record.clone());
-        self.write_opening_record(record, settled, opening.vain);
+        self.parts.superblocks.adopt(record.clone());
+        self.parts.write_opening_record(record, settled, opening.vain);
         Ok(())
     }
 
     /// Finishes zones that are not written on: they would count as active until they are reset.
     fn finish_zones(&mut self) {
-        self.space.take_unfinished().into_iter().for_each(|unit| self.finish_if_quiet(unit));
+        self.parts
+            .space
+            .take_unfinished()
+            .into_iter()
+            .for_each(|unit| self.parts.finish_if_quiet(unit));
     }
 
     /// The record of this opening is durable.
     pub(crate) fn opened(&mut self) {
-        self.phase = Phase::Open;
-        self.begin_ages();
-        for index in self.volumes.indices() {
-            if self.volumes.map(index).deleted {
+        self.parts.phase = Phase::Open;
+        self.parts.begin_ages();
+        for index in self.parts.volumes.indices() {
+            if self.parts.volumes.map(index).deleted {
                 self.unmap_deleted(index);
             }
         }
         self.begin_losing();
-        if !self.superblocks.are_settled() {
-            self.want_checkpoint();
+        if !self.parts.superblocks.are_settled() {
+            self.parts.want_checkpoint();
         }
         self.finish_zones();
         self.tell_open();
-    }
-
-    /// Tells that requests are accepted, as soon as they are.
-    pub(crate) fn tell_open(&mut self) {
-        let safe = self.superblocks.are_settled() || self.phase == Phase::Failed;
-        let due = |untold: &mut Untold| safe || !untold.has_holes;
-        if let Some(Untold { chunks, entries, .. }) = self.untold.take_if(due) {
-            self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
-        }
     }
 }

@@ -13,6 +13,8 @@
 mod pace;
 mod versions;
 
+use std::fmt::Debug;
+
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
 use thermocline_types::{Lba, Time, UnitId, Version};
@@ -27,10 +29,10 @@ use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
+use versions::Disputed;
 
 pub(crate) use pace::Pace;
 pub use pace::ScrubProgress;
-use versions::Disputed;
 
 /// Blocks that are read one by one at once. Chosen, not measured.
 const READS: u32 = 32;
@@ -135,6 +137,16 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
+    /// The unit that it looks at.
+    pub(crate) fn unit(&self) -> UnitId {
+        self.unit
+    }
+
+    /// How far it is if nobody waits for it.
+    pub(crate) fn in_background(&self) -> Option<ScrubProgress> {
+        matches!(self.asked, Asked::Background(_)).then_some(self.begun)
+    }
+
     /// Whether it looks at a unit, of which it is a reader.
     fn is_in_unit(&self) -> bool {
         !matches!(self.step, Step::Begin | Step::Retry | Step::Next)
@@ -164,7 +176,7 @@ impl Scrub {
 
 impl<P: Payload> Engine<P> {
     pub(crate) fn begin_scrub(&mut self, asked: Asked, from: UnitId) {
-        let unit = from.min(UnitId(self.config.geometry.units()));
+        let unit = from.min(UnitId(self.parts.config.geometry.units()));
         self.scrubs.push_back(Scrub {
             asked,
             unit,
@@ -187,31 +199,24 @@ impl<P: Payload> Engine<P> {
         });
     }
 
-    /// How much of the units the scrub in progress has looked at, 0 to 1; 1 when there is none.
-    #[must_use]
-    pub fn scrubbed(&self) -> f64 {
-        let units = f64::from(self.config.geometry.units());
-        self.scrubs.front().map_or(1.0, |scrub| f64::from(scrub.unit.0) / units)
-    }
-
     /// Takes the first scrub a step further. Returns whether anything was done.
     pub(crate) fn scrub_step(&mut self) -> bool {
         // Until a recovery is itself safe, blocks count that nothing leads to.
-        if !self.superblocks.are_settled() && self.phase != Phase::Failed {
+        if !self.parts.superblocks.are_settled() && self.parts.phase != Phase::Failed {
             return false;
         }
-        mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
+        mark!(ScrubFailedPool if self.parts.phase == Phase::Failed && !self.scrubs.is_empty());
         let Some(mut scrub) = self.scrubs.pop_front() else { return false };
         let reading = match scrub.step {
             Step::Read => !scrub.left.is_empty(),
-            Step::Versions(member, _) => member < self.members_of(scrub.unit),
+            Step::Versions(member, _) => member < self.parts.members_of(scrub.unit),
             _ => false,
         };
         let abreast = if let Asked::Host(_) = scrub.asked { READS } else { 1 };
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
         let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
-        let writers = || self.space.has_writers(scrub.unit);
-        let blocked = self.phase == Phase::Failed && ended && writers();
+        let writers = || self.parts.space.has_writers(scrub.unit);
+        let blocked = self.parts.phase == Phase::Failed && ended && writers();
         if self.scrub_is_given_up(&scrub) {
             return true;
         }
@@ -224,7 +229,7 @@ impl<P: Payload> Engine<P> {
             self.scrubs.push_front(scrub);
             return worked;
         }
-        if scrub.is_in_unit() && self.space.units().valid_count(scrub.unit) == 0 {
+        if scrub.is_in_unit() && self.parts.space.units().valid_count(scrub.unit) == 0 {
             // Nothing in it counts any more: whoever wants to reset it need not wait.
             mark!(ScrubLeavesUnit);
             scrub.leave_unit();
@@ -236,7 +241,7 @@ impl<P: Payload> Engine<P> {
         let mut worked = true;
         match scrub.step {
             Step::Begin => {
-                scrub.suspects = self.take_damaged();
+                scrub.suspects = self.parts.take_damaged();
                 scrub.step = Step::Retry;
             }
             Step::Retry => worked = self.scrub_retry(&mut scrub),
@@ -265,12 +270,13 @@ impl<P: Payload> Engine<P> {
 
     /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
     fn scrub_page_of(&mut self, block: Counted) -> Option<bool> {
-        let Some(volume) = self.volumes.index(block.volume).filter(|_| block.volume.is_user())
+        let Some(volume) =
+            self.parts.volumes.index(block.volume).filter(|_| block.volume.is_user())
         else {
             return Some(true);
         };
         let lba = block.lba.0;
-        if lba >= self.volumes.map(volume).blocks {
+        if lba >= self.parts.volumes.map(volume).blocks {
             return Some(true);
         }
         self.scrub_needs(volume, lba / PAGE)
@@ -278,13 +284,13 @@ impl<P: Payload> Engine<P> {
 
     /// Whether a page is in memory; asks for it if it is not. `None` if it is damaged.
     fn scrub_needs(&mut self, volume: u16, page: u64) -> Option<bool> {
-        self.pages.need(Needs::Scrub, Some((volume, page)));
-        let loaded = self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+        self.parts.pages.need(Needs::Scrub, Some((volume, page)));
+        let loaded = self.parts.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
         if let Loaded::Wait(_) | Loaded::NoRoom = loaded {
             mark!(ScrubLoads);
             return Some(false);
         }
-        self.pages.need(Needs::Scrub, None);
+        self.parts.pages.need(Needs::Scrub, None);
         matches!(loaded, Loaded::Yes).then_some(true)
     }
 
@@ -304,7 +310,7 @@ impl<P: Payload> Engine<P> {
         }
         if scrub.judging.len() < before {
             // Pages of maps that had to be read count for it as well.
-            scrub.rest(self.now);
+            scrub.rest(self.parts.now);
         }
         scrub.judging.len() < before
     }
@@ -325,7 +331,7 @@ impl<P: Payload> Engine<P> {
         } else if !scrub.told.contains(&block.value.address()) {
             scrub.untold = Some(scrub.untold.filter(|first| first.block < at.block).unwrap_or(at));
         }
-        if !sound && !missing && self.members_of(at.unit) > 0 {
+        if !sound && !missing && self.parts.members_of(at.unit) > 0 {
             // Another version may have it.
             scrub.left.push((block, false));
         } else if !sound {
@@ -338,7 +344,7 @@ impl<P: Payload> Engine<P> {
     fn scrub_retry(&mut self, scrub: &mut Scrub) -> bool {
         let before = scrub.suspects.len();
         while let Some((volume, id, page)) = scrub.suspects.last().copied() {
-            if self.volumes.is(volume, id) && page < self.volumes.map(volume).pages() {
+            if self.parts.volumes.is(volume, id) && page < self.parts.volumes.map(volume).pages() {
                 match self.scrub_needs(volume, page) {
                     Some(false) => return scrub.suspects.len() < before,
                     Some(true) => {
@@ -346,10 +352,10 @@ impl<P: Payload> Engine<P> {
                     }
                     None => {
                         mark!(ScrubMapDamaged);
-                        let at = self.volumes.map(volume).page_at(page);
-                        let at = at.location(&self.config.geometry);
+                        let at = self.parts.volumes.map(volume).page_at(page);
+                        let at = at.location(&self.parts.config.geometry);
                         let at = at.expect("a page that is nowhere is not damaged");
-                        self.scrub_hit(scrub, at, Some(self.extent_of_page(volume, page)));
+                        self.scrub_hit(scrub, at, Some(self.parts.extent_of_page(volume, page)));
                     }
                 }
             }
@@ -361,28 +367,28 @@ impl<P: Payload> Engine<P> {
 
     /// Begins with the next unit. Returns whether there was none, and the scrub is over.
     fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
-        if scrub.unit.0 == self.config.geometry.units() {
+        if scrub.unit.0 == self.parts.config.geometry.units() {
             let Scrub { asked, blocks, damaged, mended, .. } = *scrub;
             match asked {
                 Asked::Host(request) => {
                     let reply = Reply::Scrubbed { blocks, damaged, mended };
-                    self.requests.set_reply(request, reply);
-                    self.request_progress(request, 1, None);
+                    self.parts.requests.set_reply(request, reply);
+                    self.parts.request_progress(request, 1, None);
                 }
                 Asked::Background(_) => {
                     let notice = Notice::Scrubbed { blocks, damaged, mended };
-                    self.actions.push_back(Action::Notice(notice));
+                    self.parts.actions.push_back(Action::Notice(notice));
                 }
             }
             return true;
         }
         scrub.end = 0;
-        if self.space.sealed_into(scrub.unit) == 0
-            || self.space.units().valid_count(scrub.unit) == 0
+        if self.parts.space.sealed_into(scrub.unit) == 0
+            || self.parts.space.units().valid_count(scrub.unit) == 0
         {
             scrub.unit.0 += 1;
         } else {
-            self.space.add_reader(scrub.unit);
+            self.parts.space.add_reader(scrub.unit);
             let Scrub { unit, blocks, damaged, mended, .. } = *scrub;
             scrub.begun = ScrubProgress { unit, blocks, damaged, mended };
             scrub.step = Step::Walk(0);
@@ -392,11 +398,11 @@ impl<P: Payload> Engine<P> {
 
     /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
     fn scrub_end(&mut self, scrub: &mut Scrub) {
-        let extent = self.space.sealed_into(scrub.unit);
-        if self.space.has_writers(scrub.unit) {
+        let extent = self.parts.space.sealed_into(scrub.unit);
+        if self.parts.space.has_writers(scrub.unit) {
             scrub.waiting += 1;
             mark!(ScrubWaits);
-            self.await_next_flush(Then::Scrub);
+            self.parts.await_next_flush(Then::Scrub);
         } else if extent > scrub.end {
             mark!(ScrubGoesFurther if scrub.end > 0);
             scrub.end = extent;
@@ -406,23 +412,23 @@ impl<P: Payload> Engine<P> {
     }
 
     fn scrub_on(&mut self, scrub: &mut Scrub, from: u32) {
-        let block = self.config.geometry.logical_block();
+        let block = self.parts.config.geometry.logical_block();
         let longest = block.max_chunk() + block.to_hold(thermocline_format::MAX_HEADER_BYTES);
         scrub.waiting += 1;
         let at = Location { unit: scrub.unit, block: from };
         let window = longest.min(scrub.end - from);
-        let generation = self.space.generation(at.unit);
+        let generation = self.parts.space.generation(at.unit);
         let generation = (generation.0 > 0).then_some(generation);
-        let pool = self.pool;
-        let versions = Versions::All(self.members_of(at.unit));
+        let pool = self.parts.pool;
+        let versions = Versions::All(self.parts.members_of(at.unit));
         let cmd = ReadChunks { at, window, pool, generation, search: true, data: true, versions };
-        let op = self.ops.insert(Op::ScrubChunks);
-        self.device(op, DeviceCmd::ReadChunks(cmd));
+        let op = self.parts.ops.insert(Op::ScrubChunks);
+        self.parts.device(op, DeviceCmd::ReadChunks(cmd));
     }
 
     pub(crate) fn scrub_found(&mut self, found: Result<FoundChunks<P>, DeviceError>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.answered(self.now);
+        scrub.answered(self.parts.now);
         let Step::Walk(from) = scrub.step else { panic!("a unit is being walked through") };
         mark!(ScrubUnreadable if found.is_err());
         // What cannot be read as a whole is read block by block.
@@ -450,8 +456,8 @@ impl<P: Payload> Engine<P> {
     /// Something is wrong at `at`.
     fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location, holds: Option<Extent>) {
         scrub.damaged += 1;
-        self.stats.damaged_blocks += 1;
-        self.report_damage(at, holds);
+        self.parts.stats.damaged_blocks += 1;
+        self.parts.report_damage(at, holds);
     }
 
     /// The blocks of a volume for which a block or a page of a map counts.
@@ -461,12 +467,12 @@ impl<P: Payload> Engine<P> {
             return Some(Extent { volume, lba: lba.0, blocks: 1 });
         }
         let page = PageId::from_lba(lba);
-        let index = self.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
-        Some(self.extent_of_page(index, page.index.into()))
+        let index = self.parts.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
+        Some(self.parts.extent_of_page(index, page.index.into()))
     }
 
     fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let disputed = (!chunk.everywhere).then_some(scrub.disputed.len());
         scrub.disputed.extend(disputed.map(|_| Some(Disputed::of(chunk, &geometry))));
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
@@ -486,18 +492,19 @@ impl<P: Payload> Engine<P> {
     fn counts(&self, block: Counted) -> bool {
         let Counted { volume, lba: Lba(lba), value } = block;
         if volume.is_user() {
-            let index = self.volumes.index(volume);
+            let index = self.parts.volumes.index(volume);
             return index.is_some_and(|index| {
-                lba < self.volumes.map(index).blocks && self.on_media(index, lba) == Some(value)
+                lba < self.parts.volumes.map(index).blocks
+                    && self.parts.on_media(index, lba) == Some(value)
             });
         }
         let page = PageId::from_lba(Lba(lba));
         if volume == VolumeId::UNITS {
-            let at = self.unit_table.pages().get(page.index as usize);
+            let at = self.parts.unit_table.pages().get(page.index as usize);
             return at.is_some_and(|at| at.pack() == value.entry());
         }
-        let Some(index) = self.volumes.index(page.volume) else { return false };
-        let map = self.volumes.map(index);
+        let Some(index) = self.parts.volumes.index(page.volume) else { return false };
+        let map = self.parts.volumes.map(index);
         let entry = match volume {
             VolumeId::MAP if u64::from(page.index) < map.pages() => map.page_at(page.index.into()),
             VolumeId::ROOT => match map.root_at(page.index as usize) {
@@ -525,13 +532,13 @@ impl<P: Payload> Engine<P> {
             }
             until += 1;
         }
-        self.stats.looked_at += (until - done) as u64;
+        self.parts.stats.looked_at += (until - done) as u64;
         if until == done && until < scrub.seen.len() {
             return false;
         }
         scrub.step = if until < scrub.seen.len() {
             Step::Recount(until, counting)
-        } else if counting >= self.space.units().valid_count(scrub.unit) {
+        } else if counting >= self.parts.space.units().valid_count(scrub.unit) {
             Step::Read
         } else {
             mark!(ScrubSearches);
@@ -545,11 +552,12 @@ impl<P: Payload> Engine<P> {
     /// and nothing else, other units no pages.
     fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) -> bool {
         let begin = cursor;
-        let metadata = self.space.units().class(scrub.unit) == self.config.metadata_class();
+        let metadata =
+            self.parts.space.units().class(scrub.unit) == self.parts.config.metadata_class();
         let mut budget = WORDS;
         scrub.step = loop {
             let before = cursor;
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+            match self.parts.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) if metadata => self.scrub_page(scrub, volume, page),
                 Walk::Found(volume, page) => {
                     match self.scrub_needs(volume, page) {
@@ -567,37 +575,37 @@ impl<P: Payload> Engine<P> {
     }
 
     fn scrub_entries(&mut self, scrub: &mut Scrub, index: u16, page: u64) {
-        let map = self.volumes.map(index);
+        let map = self.parts.volumes.map(index);
         for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
-            if let Some(value) = self.on_media(index, lba) {
+            if let Some(value) = self.parts.on_media(index, lba) {
                 self.scrub_missing(scrub, Counted { volume: map.id, lba: Lba(lba), value });
             }
         }
-        self.stats.looked_at += PAGE;
+        self.parts.stats.looked_at += PAGE;
     }
 
     fn scrub_page(&self, scrub: &mut Scrub, index: u16, page: u64) {
-        let map = self.volumes.map(index);
+        let map = self.parts.volumes.map(index);
         let lba = PageId { volume: map.id, index: page as u32 }.lba();
         self.scrub_missing_page(scrub, VolumeId::MAP, lba, map.page_at(page));
     }
 
     fn scrub_roots(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
         for _ in 0..WORDS {
-            let Some((index, root)) = self.volumes.next_root(&mut cursor) else {
-                for (page, at) in (0..).zip(self.unit_table.pages()) {
+            let Some((index, root)) = self.parts.volumes.next_root(&mut cursor) else {
+                for (page, at) in (0..).zip(self.parts.unit_table.pages()) {
                     let lba = PageId::of_units(page).lba();
                     self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
                 }
                 scrub.step = Step::Read;
                 return;
             };
-            let map = self.volumes.map(index);
+            let map = self.parts.volumes.map(index);
             let lba = PageId { volume: map.id, index: root as u32 }.lba();
             let at = map.root_at(root).expect("the walk found it");
             self.scrub_missing_page(scrub, VolumeId::ROOT, lba, at);
         }
-        self.stats.looked_at += u64::from(WORDS);
+        self.parts.stats.looked_at += u64::from(WORDS);
         scrub.step = Step::Roots(cursor);
     }
 
@@ -611,13 +619,13 @@ impl<P: Payload> Engine<P> {
     /// Whether this was written behind a failed write: then it is written elsewhere, whatever is left of it here, or
     /// all writing has failed.
     fn is_behind_failed(&self, at: Location) -> bool {
-        let broken = self.space.broken(at.unit);
+        let broken = self.parts.space.broken(at.unit);
         broken.is_some_and(|broken| at.block >= broken)
     }
 
     /// Has a block read if it is in the unit and was not compared.
     fn scrub_missing(&self, scrub: &mut Scrub, block: Counted) {
-        let at = self.addresses.location(block.value.address());
+        let at = self.parts.addresses.location(block.value.address());
         if at.unit != scrub.unit {
             return;
         }
@@ -630,9 +638,10 @@ impl<P: Payload> Engine<P> {
 
     fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted, missing: bool) {
         scrub.waiting += 1;
-        let at = self.addresses.location(block.value.address());
-        let op = self.ops.insert(Op::ScrubRead { block, missing });
-        self.device(op, DeviceCmd::Read { at, blocks: 1, into: None, version: Version::AS_READ });
+        let at = self.parts.addresses.location(block.value.address());
+        let op = self.parts.ops.insert(Op::ScrubRead { block, missing });
+        self.parts
+            .device(op, DeviceCmd::Read { at, blocks: 1, into: None, version: Version::AS_READ });
     }
 
     /// Whether block `nth` of `data` is a block that counts.
@@ -641,15 +650,15 @@ impl<P: Payload> Engine<P> {
             true => block.value.of_bytes(block.volume, block.lba.0),
             false => block.value,
         };
-        let at = self.addresses.location(block.value.address());
-        self.arrived(data, nth, at, |crc| expected.matches(crc))
+        let at = self.parts.addresses.location(block.value.address());
+        self.parts.arrived(data, nth, at, |crc| expected.matches(crc))
     }
 
     pub(crate) fn scrub_read(&mut self, block: Counted, missing: bool, data: Option<&P>) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.answered(self.now);
+        scrub.answered(self.parts.now);
         mark!(ScrubReadsBlock);
-        let at = self.addresses.location(block.value.address());
+        let at = self.parts.addresses.location(block.value.address());
         let sound = data.is_some_and(|data| self.counted_is_right(block, data, 0));
         if missing {
             scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
@@ -667,15 +676,15 @@ impl<P: Payload> Engine<P> {
             self.scrub_hit(scrub, at, None);
         }
         scrub.told.clear();
-        match self.members_of(scrub.unit) {
+        match self.parts.members_of(scrub.unit) {
             0 => self.scrub_over(scrub),
             _ => scrub.step = Step::Versions(0, 0),
         }
     }
 
     /// The unit is done with.
-    pub(super) fn scrub_over(&mut self, scrub: &mut Scrub) {
-        self.space.drop_reader(scrub.unit);
+    fn scrub_over(&mut self, scrub: &mut Scrub) {
+        self.parts.space.drop_reader(scrub.unit);
         scrub.seen.clear();
         scrub.step = Step::Next;
         scrub.unit.0 += 1;

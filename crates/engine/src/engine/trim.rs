@@ -3,11 +3,13 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
+use std::fmt::Debug;
+
 use thermocline_format::{Entry, Volume};
-use thermocline_types::{Lba, UnitId};
+use thermocline_types::Lba;
 
 use crate::bugs::bug;
-use crate::engine::{Engine, Phase};
+use crate::engine::Engine;
 use crate::map::{Mapping, PAGE, Said, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -39,18 +41,13 @@ pub(crate) enum Afterwards {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Whether blocks of a deleted volume still take room.
-    pub(crate) fn is_deleting(&self) -> bool {
-        self.unmapping.iter().any(|work| work.request.is_none())
-    }
-
     pub(crate) fn trim(&mut self, request: u32, extent: Extent) {
-        let volume = match self.locate(extent) {
+        let volume = match self.parts.locate(extent) {
             Ok(volume) => volume,
-            Err(error) => return self.request_progress(request, 1, Some(error)),
+            Err(error) => return self.parts.request_progress(request, 1, Some(error)),
         };
         let pages = (extent.lba / PAGE, (extent.lba + extent.blocks).div_ceil(PAGE));
-        self.pages.forget_damage(volume, pages.0, pages.1);
+        self.parts.pages.forget_damage(volume, pages.0, pages.1);
         self.unmapping.push_back(Unmapping {
             volume,
             next: extent.lba,
@@ -59,7 +56,7 @@ impl<P: Payload> Engine<P> {
             afterwards: Afterwards::Nothing,
         });
         // Short ones of loaded pages are done at once, unless there are many.
-        if pages.1 - pages.0 <= PAGES && !self.is_due_to_rest() && !self.trims_wait() {
+        if pages.1 - pages.0 <= PAGES && !self.parts.is_due_to_rest() && !self.trims_wait() {
             self.unmap_some_of(self.unmapping.len() - 1);
         }
     }
@@ -76,12 +73,13 @@ impl<P: Payload> Engine<P> {
     /// Whether no trim is to be logged: units for it are missing, and a checkpoint, which needs the last ones, frees
     /// some. Where it would free none, trims have them: they may be all that helps.
     fn trims_wait(&mut self) -> bool {
-        let scarce = self.space.free_units(self.config.host_media()) <= self.metadata_hold();
-        let begins = scarce && self.due.has_control(self.config.geometry.unit_bytes());
-        let waits = begins || scarce && self.checkpoint.is_some();
+        let scarce = self.parts.space.free_units(self.parts.config.host_media())
+            <= self.parts.metadata_hold();
+        let begins = scarce && self.parts.due.has_control(self.parts.config.geometry.unit_bytes());
+        let waits = begins || scarce && self.parts.due.is_under_way();
         mark!(TrimsWait if waits);
-        if waits && self.checkpoint.is_none() {
-            self.want_checkpoint();
+        if waits && !self.parts.due.is_under_way() {
+            self.parts.want_checkpoint();
         }
         waits
     }
@@ -93,11 +91,11 @@ impl<P: Payload> Engine<P> {
         let mut from = work.next;
         let mut waiting = Vec::new();
         let mut stuck = false;
-        let mapped = self.volumes.mapped();
+        let mapped = self.parts.volumes.mapped();
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
-            self.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
-            match self.loaded(work.volume, from, until, Share::Upkeep) {
+            self.parts.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
+            match self.parts.loaded(work.volume, from, until, Share::Upkeep) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
                     mark!(UnmapWaits);
@@ -111,33 +109,33 @@ impl<P: Payload> Engine<P> {
                 }
                 Loaded::No(page) => {
                     mark!(TrimDamaged);
-                    let error = self.damaged_page(work.volume, page);
+                    let error = self.parts.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
-                        self.pages.need(Needs::Trim, None);
+                        self.parts.pages.need(Needs::Trim, None);
                         self.log_trim(&work, work.next, from, waiting);
-                        self.request_progress(request, 1, Some(error));
+                        self.parts.request_progress(request, 1, Some(error));
                         return true;
                     }
                     mark!(DeletedPageLost);
-                    self.stats.lost_pages += 1;
+                    self.parts.stats.lost_pages += 1;
                 }
             }
             self.unmap(work.volume, from, until, &mut waiting);
             from = until;
         }
         if !stuck {
-            self.pages.need(Needs::Trim, None);
+            self.parts.pages.need(Needs::Trim, None);
         }
-        self.volumes.note_pages(work.volume);
+        self.parts.volumes.note_pages(work.volume);
         let worked = from > work.next;
         // Nobody asks for a word about the parts of a deleted volume that nothing was in.
-        if work.request.is_some() || self.volumes.mapped() < mapped {
+        if work.request.is_some() || self.parts.volumes.mapped() < mapped {
             self.log_trim(&work, work.next, from, waiting);
         }
         work.next = from;
         if work.next == work.end
             && !self.awaits_checkpoint(&work)
-            && !self.pages.is_loading_of(work.volume)
+            && !self.parts.pages.is_loading_of(work.volume)
         {
             self.unmapped(&work);
             return true;
@@ -149,16 +147,16 @@ impl<P: Payload> Engine<P> {
     /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot
     /// be read, those that its patch tells of.
     fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
-        if self.volumes.map(volume).is_blank(from / PAGE) {
-            self.stats.looked_at += 1;
-        } else if self.volumes.map(volume).is_loaded(from / PAGE) {
-            self.stats.looked_at += until - from;
+        if self.parts.volumes.map(volume).is_blank(from / PAGE) {
+            self.parts.stats.looked_at += 1;
+        } else if self.parts.volumes.map(volume).is_loaded(from / PAGE) {
+            self.parts.stats.looked_at += until - from;
             for lba in from..until {
-                self.unmap_block(volume, lba, self.volumes.map(volume).get(lba), waiting);
+                self.unmap_block(volume, lba, self.parts.volumes.map(volume).get(lba), waiting);
             }
-            self.volumes.map_mut(volume).release(from / PAGE);
+            self.parts.volumes.map_mut(volume).release(from / PAGE);
         } else {
-            let said: Vec<Said> = self.volumes.map(volume).all_said(from / PAGE).collect();
+            let said: Vec<Said> = self.parts.volumes.map(volume).all_said(from / PAGE).collect();
             for Said { lba, mapping, .. } in said {
                 self.unmap_block(volume, lba, mapping, waiting);
             }
@@ -171,70 +169,41 @@ impl<P: Payload> Engine<P> {
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => {
                 mark!(StagedTrimmed);
-                let absorbed = u64::from(!self.cache.block(slot).replaces);
-                self.stats.absorbed_blocks += absorbed;
-                self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
-                self.cache.trim(slot, waiting)
+                let absorbed = u64::from(!self.parts.cache.block(slot).replaces);
+                self.parts.stats.absorbed_blocks += absorbed;
+                self.parts.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
+                self.parts.cache.trim(slot, waiting)
             }
         };
-        self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-        self.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
-        self.stats.trimmed_blocks += 1;
+        self.parts.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+        self.parts.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
+        self.parts.stats.trimmed_blocks += 1;
         if let Some(value) = old {
-            self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
-            self.drop_value(value);
+            self.parts.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
+            self.parts.drop_value(value);
         }
-    }
-
-    /// A block in `page` stands in unit `to` from now on, and not where `from` says: the unit table may have to know.
-    #[inline]
-    pub(crate) fn note_move(&mut self, page: PageCursor, from: Option<Value>, to: Option<UnitId>) {
-        if self.unit_table.has_written(page) {
-            let from = from.filter(|value| !value.is_lost()).map(|value| self.unit_of(value));
-            self.unit_table.move_ahead(from, to);
-        }
-    }
-
-    /// The block that `value` means is not valid any more. Until the recovery of an earlier crash is itself safe from a
-    /// crash, it is: chunks of this opening would not be replayed.
-    pub(crate) fn drop_value(&mut self, value: Value) {
-        match self.phase {
-            _ if value.is_lost() => return,
-            Phase::Opening => return, // Counted when the replay is over.
-            _ if self.superblocks.are_settled()
-                || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
-            _ => {
-                let unit = self.unit_of(value);
-                if self.space.units().class(unit) != self.config.metadata_class() {
-                    self.unit_table.keep(unit);
-                    self.space.touch(unit);
-                }
-                return self.superblocks.keep(value);
-            }
-        }
-        self.space.drop_block(value.address());
     }
 
     /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for that. Of a volume that goes as well: what
     /// its blocks stood in may be reset when it is durable that nothing leads there.
     fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64, mut owners: Vec<Owner>) {
-        if until == from || bug!(self.config, TrimNotLogged) {
+        if until == from || bug!(self.parts.config, TrimNotLogged) {
             return;
         }
         if let Some(request) = work.request {
-            self.requests.need(request, 1);
+            self.parts.requests.need(request, 1);
             owners.push(Owner::Request(request));
         }
-        let volume = self.volumes.map(work.volume).id;
+        let volume = self.parts.volumes.map(work.volume).id;
         let entries = vec![Entry::Trim { volume, lba: Lba(from), blocks: until - from }];
-        self.cache.say(entries, owners);
+        self.parts.cache.say(entries, owners);
     }
 
     /// Whether all is unmapped, and pages are to go, which they do not during a checkpoint: it has counted and written
     /// what they lead to, and would have to begin anew, over and over, with ever more pages.
     fn awaits_checkpoint(&self, work: &Unmapping) -> bool {
         let drops = !matches!(work.afterwards, Afterwards::Nothing);
-        let awaits = work.next == work.end && drops && self.checkpoint.is_some();
+        let awaits = work.next == work.end && drops && self.parts.due.is_under_way();
         mark!(DropAwaitsCheckpoint if awaits);
         awaits
     }
@@ -244,45 +213,45 @@ impl<P: Payload> Engine<P> {
             Afterwards::Nothing => {}
             Afterwards::Resize(blocks) => {
                 self.drop_pages_beyond(work.volume, blocks);
-                self.volumes.resize(work.volume, blocks);
-                let volume = self.volumes.map(work.volume).id;
+                self.parts.volumes.resize(work.volume, blocks);
+                let volume = self.parts.volumes.map(work.volume).id;
                 let request = work.request.expect("somebody asked for the size");
-                self.requests.need(request, 1);
+                self.parts.requests.need(request, 1);
                 let entries = vec![Entry::VolumeResize { volume, blocks }];
                 let owners = vec![Owner::Request(request)];
-                self.cache.say(entries, owners);
+                self.parts.cache.say(entries, owners);
             }
             Afterwards::Forget => {
                 self.drop_pages_beyond(work.volume, 0);
-                self.volumes.forget(work.volume);
+                self.parts.volumes.forget(work.volume);
             }
         }
         if let Some(request) = work.request {
-            self.request_progress(request, 1, None);
+            self.parts.request_progress(request, 1, None);
         }
     }
 
     /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
     /// no record refers to them.
     pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
-        let map = self.volumes.map_mut(volume);
+        let map = self.parts.volumes.map_mut(volume);
         let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
         while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
             let (old, differed) = map.cut_page(page);
             cut += u64::from(differed);
-            self.pages.forget(volume, page);
-            self.superblocks.drop_later(old);
+            self.parts.pages.forget(volume, page);
+            self.parts.superblocks.drop_later(old);
         }
         for old in map.cut_roots(Volume::roots_for(end)) {
-            self.superblocks.drop_later(old);
+            self.parts.superblocks.drop_later(old);
         }
-        self.volumes.cut(cut);
+        self.parts.volumes.cut(cut);
     }
 
     pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
         if let Some(request) = work.request {
             mark!(TrimFailed);
-            self.request_progress(request, 1, Some(HostError::Failed));
+            self.parts.request_progress(request, 1, Some(HostError::Failed));
         }
     }
 }

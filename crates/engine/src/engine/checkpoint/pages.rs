@@ -1,13 +1,15 @@
 //! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with
 //! what their patches say, for which they are read first.
 
+use std::fmt::Debug;
+
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, crc32c};
 use thermocline_types::{Lba, Version};
 
 use super::{PAGES_PER_CHUNK, Place, Step};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::patches::flying;
+use crate::engine::values::flying;
 use crate::engine::{Engine, Op};
 use crate::map::{Mapping, Said, Wanted};
 use crate::marks::mark;
@@ -76,7 +78,7 @@ impl<P: Payload> Engine<P> {
     /// Takes the writing of pages further.
     pub(super) fn write_pages(&mut self, cursor: PageCursor) -> bool {
         let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
-        if !checkpoint.moved.is_empty() {
+        if self.parts.moved.len() > 0 {
             self.write_moved()
         } else if checkpoint.batch.0.is_empty() {
             self.pick_pages(cursor)
@@ -90,7 +92,7 @@ impl<P: Payload> Engine<P> {
         let (mut budget, mut picked) = (WORDS, Vec::new());
         let mut walk = Walk::Pause;
         while picked.len() < PAGES_PER_CHUNK {
-            walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            walk = self.parts.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(volume, page) = walk else { break };
             picked.push(self.pick(volume, page));
         }
@@ -105,7 +107,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn pick(&mut self, index: u16, page: u64) -> Picked {
-        let map = self.volumes.map(index);
+        let map = self.parts.volumes.map(index);
         let (volume, at) = (map.id, map.page_at(page));
         let by = self.checkpoint.as_ref().expect("a checkpoint is in progress").sequence;
         let place = Place { index, volume, page, at, by };
@@ -113,8 +115,8 @@ impl<P: Payload> Engine<P> {
             return Picked { place, reading: Reading::Needless };
         }
         mark!(PatchedPageRead);
-        let there = at.location(&self.config.geometry).expect("it is on media only");
-        if let Some(bytes) = self.page_in_memory(index, page, there) {
+        let there = at.location(&self.parts.config.geometry).expect("it is on media only");
+        if let Some(bytes) = self.parts.page_in_memory(index, page, there) {
             mark!(PatchedPageFlies);
             return Picked { place, reading: Reading::Got(bytes) };
         }
@@ -123,16 +125,16 @@ impl<P: Payload> Engine<P> {
     }
 
     fn read_to_merge(&mut self, page: Place, at: Location) {
-        self.space.add_reader(at.unit);
-        let op = self.ops.insert(Op::MergePage { page });
-        self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
+        self.parts.space.add_reader(at.unit);
+        let op = self.parts.ops.insert(Op::MergePage { page });
+        self.parts.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that is to be written anew was read, or could not be.
     pub(crate) fn page_to_merge(&mut self, place: Place, bytes: Option<PageBytes>) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let at = place.at.location(&geometry).expect("it was read from somewhere");
-        self.space.drop_reader(at.unit);
+        self.parts.space.drop_reader(at.unit);
         let bytes = bytes.filter(|bytes| place.is_sound(bytes, &geometry));
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let Some(picked) = checkpoint.batch.asked(&place) else { return };
@@ -157,7 +159,7 @@ impl<P: Payload> Engine<P> {
         let (mut written, mut budget) = (Vec::new(), WORDS);
         while written.len() < most {
             let before = cursor;
-            let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let walk = self.parts.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(index, page) = walk else { break };
             match self.next_to_write(index, page, &mut read) {
                 Next::Written(bytes) => written.push((index, page, bytes)),
@@ -168,46 +170,46 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        let block = self.config.geometry.logical_block();
+        let block = self.parts.config.geometry.logical_block();
         let mut place = Location { block: at.block + block.chunk_header(written.len()), ..at };
         let mut pages = Vec::with_capacity(written.len());
         for (index, page, read) in written {
             let bytes = self.write_page(index, page, read);
             let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&self.config.geometry, place, crc);
-            let map = self.volumes.map_mut(index);
+            let entry = MapEntry::new(&self.parts.config.geometry, place, crc);
+            let map = self.parts.volumes.map_mut(index);
             let old = map.move_page(page, entry);
             pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
-            self.volumes.note_pages(index);
-            self.superblocks.drop_later(old);
+            self.parts.volumes.note_pages(index);
+            self.parts.superblocks.drop_later(old);
             place.block += block.per_block();
         }
         self.pages_written(cursor);
         self.set_step(Step::Pages(cursor));
         if !pages.is_empty() {
             self.count_pages(pages.len());
-            self.seal_pages(at, VolumeId::MAP, pages);
+            self.parts.seal_pages(at, VolumeId::MAP, pages);
         }
         true
     }
 
     /// Pages of maps before `cursor` are as the next record leads to them.
     fn pages_written(&mut self, cursor: PageCursor) {
-        if !bug!(self.config, MovedAheadCounted) {
-            self.unit_table.advance(cursor);
+        if !bug!(self.parts.config, MovedAheadCounted) {
+            self.parts.unit_table.advance(cursor);
         }
     }
 
     /// What becomes of a dirty page, of which it may have been `read` what is on media.
     fn next_to_write(&mut self, index: u16, page: u64, read: &mut Batch) -> Next {
-        let map = self.volumes.map(index);
+        let map = self.parts.volumes.map(index);
         let at = map.page_at(page);
         if map.is_loaded(page) && map.is_empty(page) {
             // A page of which nothing is mapped any more goes.
             mark!(EmptyPageDropped);
-            let old = self.volumes.map_mut(index).drop_page(page);
-            self.volumes.note_pages(index);
-            self.superblocks.drop_later(old);
+            let old = self.parts.volumes.map_mut(index).drop_page(page);
+            self.parts.volumes.note_pages(index);
+            self.parts.superblocks.drop_later(old);
             return Next::Passed;
         }
         if map.is_loaded(page) {
@@ -227,68 +229,68 @@ impl<P: Payload> Engine<P> {
     fn write_page(&mut self, index: u16, page: u64, read: Option<PageBytes>) -> PageBytes {
         let Some(mut bytes) = read else {
             let (bytes, staged) = self.page_bytes(index, page);
-            self.volumes.map_mut(index).mark_written(page, staged);
+            self.parts.volumes.map_mut(index).mark_written(page, staged);
             return bytes;
         };
-        self.stats.pages_merged += 1;
+        self.parts.stats.pages_merged += 1;
         // Whoever could not read it where it was can read it where it will be.
-        self.damaged_page_moved(index, page);
-        let cache = &self.cache;
+        self.parts.damaged_page_moved(index, page);
+        let cache = &self.parts.cache;
         let old = |slot| cache.block(slot).old;
-        let flies = flying(&self.space, &self.flights, self.addresses);
-        let mut bases = self.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
-        let geometry = &self.config.geometry;
+        let flies = flying(&self.parts.space, &self.parts.flights, self.parts.addresses);
+        let mut bases = self.parts.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
+        let geometry = &self.parts.config.geometry;
         bases.retain(|base| base.value.is_some_and(|value| value.is_of(geometry)));
-        if !bug!(self.config, BasesForgotten) {
-            self.settle_bases(index, bases);
+        if !bug!(self.parts.config, BasesForgotten) {
+            self.parts.settle_bases(index, bases);
         }
         bytes
     }
 
     /// A page in memory as on media: blocks that are staged stand where they were before. And whether any are.
     fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
-        let lost = bug!(self.config, StagedPageEntryLost);
-        let old = |slot| self.cache.block(slot).old.filter(|_| !lost);
-        self.volumes.map(index).page_bytes(page, old)
+        let lost = bug!(self.parts.config, StagedPageEntryLost);
+        let old = |slot| self.parts.cache.block(slot).old.filter(|_| !lost);
+        self.parts.volumes.map(index).page_bytes(page, old)
     }
 
     /// A patched page cannot be read, so what its patch says is said in the log, as a part of the map.
     fn say_patch(&mut self, index: u16, page: u64, at: MapEntry) {
         mark!(PatchSaid);
-        let volume = self.volumes.map(index).id;
+        let volume = self.parts.volumes.map(index).id;
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.leaves = true;
         let number = checkpoint.patches;
-        let said: Vec<Said> = self.volumes.map(index).all_said(page).collect();
+        let said: Vec<Said> = self.parts.volumes.map(index).all_said(page).collect();
         let mut entries = Vec::new();
         for Said { lba, mapping, counted } in said {
             let value = match mapping {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
-                Mapping::Staged(slot) => self.cache.block(slot).old,
+                Mapping::Staged(slot) => self.parts.cache.block(slot).old,
             };
             if value.is_none() && counted && mapping != Mapping::Unmapped {
                 // What waits in memory replaces what the page leads to, which is the newest on media.
                 continue;
             }
             let entry = value.map_or(Ok(MapEntry::UNMAPPED), |value| {
-                MapEntry::unpack(&self.config.geometry, value.entry())
+                MapEntry::unpack(&self.parts.config.geometry, value.entry())
             });
             let entry = entry.unwrap_or(MapEntry::LOST);
             let (lba, settled) = (Lba(lba), !counted);
             entries.push(Entry::Placed { volume, lba, entry, settled, number });
             if let Some(value) = value.filter(|value| !value.is_lost()) {
-                self.unit_table.move_ahead(None, Some(self.unit_of(value)));
+                self.parts.unit_table.move_ahead(None, Some(self.parts.unit_of(value)));
             }
         }
-        if bug!(self.config, PatchNotSaid) {
+        if bug!(self.parts.config, PatchNotSaid) {
             entries.clear();
         }
         // Each may stand in a chunk of its own: the smallest has room for a dozen.
         for said in entries {
-            self.cache.say(vec![said], Vec::new());
+            self.parts.cache.say(vec![said], Vec::new());
         }
-        let at = at.location(&self.config.geometry).expect("it was read from somewhere");
-        self.report_damage(at, Some(self.extent_of_page(index, page)));
+        let at = at.location(&self.parts.config.geometry).expect("it was read from somewhere");
+        self.parts.report_damage(at, Some(self.parts.extent_of_page(index, page)));
     }
 }

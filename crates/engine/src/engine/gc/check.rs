@@ -19,7 +19,7 @@ impl<P: Payload> Engine<P> {
 
     /// The blocks of a read of the victim, those between valid ones included.
     pub(crate) fn gc_blocks_of(&self, segment: u32, first: usize) -> u32 {
-        let per_block = self.config.geometry.logical_block().per_block();
+        let per_block = self.parts.config.geometry.logical_block().per_block();
         let Some((valid, range)) = self.gc_read(segment, first) else { return 0 };
         (valid[range.end - 1].at.block - valid[range.start].at.block) / per_block + 1
     }
@@ -32,7 +32,7 @@ impl<P: Payload> Engine<P> {
         data: &P,
         nth: u32,
     ) -> bool {
-        let per_block = self.config.geometry.logical_block().per_block();
+        let per_block = self.parts.config.geometry.logical_block().per_block();
         let Some((valid, range)) = self.gc_read(segment, first) else { return true };
         let at = valid[range.start].at.block + index * per_block;
         let block = valid[range].iter().find(|valid| valid.at.block == at);
@@ -51,9 +51,9 @@ impl<P: Payload> Engine<P> {
     /// Whether block `nth` of `data` is the valid block that it should be.
     pub(super) fn is_survivor(&self, valid: &Valid<P>, data: &P, nth: u32) -> bool {
         let home = home_mark(valid.id, Lba(valid.lba));
-        self.arrived(data, nth, valid.at, |crc| {
+        self.parts.arrived(data, nth, valid.at, |crc| {
             let crc = crc ^ home;
-            bug!(self.config, CopyUnverified)
+            bug!(self.parts.config, CopyUnverified)
                 || crc == valid.crc
                 || valid.value.matches(crc) && valid.crc == valid.value.tag()
         })

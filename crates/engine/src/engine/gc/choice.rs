@@ -1,5 +1,7 @@
 //! What garbage collection does next, decided apart from doing it.
 
+use std::fmt::Debug;
+
 use thermocline_format::MediaClass;
 use thermocline_types::UnitId;
 

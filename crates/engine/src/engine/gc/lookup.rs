@@ -4,9 +4,12 @@
 //! something is to be copied stays in memory until the copy is sealed, for the map is to be changed then. When as many
 //! pages are needed as may be, what is known is copied and sealed before more is looked up.
 
+use std::fmt::Debug;
 use std::mem::take;
 
-use super::{Job, SEARCHED, Step, Valid};
+use thermocline_format::VolumeId;
+
+use super::{Gc, Job, SEARCHED, Step, Valid};
 use crate::engine::Engine;
 use crate::map::{PAGE, Value, Wanted};
 use crate::marks::mark;
@@ -14,9 +17,6 @@ use crate::memory::Share;
 use crate::pages::{LOADS, Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
-use thermocline_format::VolumeId;
-
-use super::Gc;
 
 /// What is known of a page that is to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,6 @@ impl<P> Job<P> {
 }
 
 impl<P> Gc<P> {
-    /// Pages that must stay in memory.
-    pub(crate) fn pins(&self) -> usize {
-        self.job.as_ref().map_or(0, |job| job.pins.len())
-    }
-
     /// Whether anything is left to look up of what was found so far.
     pub(super) fn is_behind(&self) -> bool {
         self.job.as_ref().is_some_and(Job::is_behind)
@@ -57,13 +52,13 @@ impl<P: Payload> Engine<P> {
     #[inline]
     pub(super) fn may_pin(&mut self, job: &mut Job<P>, page: (u16, VolumeId, u64)) -> bool {
         let (volume, _, number) = page;
-        if self.volumes.map(volume).is_pinned(number) {
+        if self.parts.volumes.map(volume).is_pinned(number) {
             return true;
         }
-        if job.pins.len() >= self.most_pins() {
+        if job.pins.len() >= self.parts.most_pins() {
             return false;
         }
-        self.volumes.map_mut(volume).pin(number);
+        self.parts.volumes.map_mut(volume).pin(number);
         job.pins.push(page);
         true
     }
@@ -72,10 +67,11 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn unpin_all(&mut self) {
         let Some(job) = &mut self.gc.job else { return };
         for (volume, id, page) in take(&mut job.pins) {
-            if self.volumes.is(volume, id) {
-                self.volumes.map_mut(volume).unpin(page);
+            if self.parts.volumes.is(volume, id) {
+                self.parts.volumes.map_mut(volume).unpin(page);
             }
         }
+        self.tell_victim();
     }
 
     /// Looks up what is left of what was found so far; `from` is where the walk goes on. Returns whether anything was
@@ -111,7 +107,7 @@ impl<P: Payload> Engine<P> {
             self.gc.job = Some(job);
             return self.read_valid();
         }
-        let over = job.has_placed_all() && self.cache.copies() == 0;
+        let over = job.has_placed_all() && self.parts.cache.copies() == 0;
         job.drains &= !over;
         self.gc.job = Some(job);
         if over {
@@ -128,8 +124,8 @@ impl<P: Payload> Engine<P> {
         let (before, mut left) = (job.unknown.len(), Vec::new());
         let (mut asked, mut full, mut coming, mut last) = (0, false, false, None);
         while let Some(valid) = job.unknown.pop() {
-            let there = self.volumes.is(valid.volume, valid.id)
-                && valid.lba < self.volumes.map(valid.volume).blocks;
+            let there = self.parts.volumes.is(valid.volume, valid.id)
+                && valid.lba < self.parts.volumes.map(valid.volume).blocks;
             if !there {
                 continue;
             }
@@ -174,7 +170,7 @@ impl<P: Payload> Engine<P> {
             return Page::Full;
         }
         let lba = number * PAGE;
-        match self.loaded(volume, lba, lba + 1, Share::Collection) {
+        match self.parts.loaded(volume, lba, lba + 1, Share::Collection) {
             Loaded::Yes => Page::Here,
             Loaded::Wait(_) => {
                 mark!(CollectionLoads);
@@ -185,7 +181,7 @@ impl<P: Payload> Engine<P> {
             Loaded::NoRoom => {
                 if job.pins.len() > pins {
                     job.pins.pop();
-                    self.volumes.map_mut(volume).unpin(number);
+                    self.parts.volumes.map_mut(volume).unpin(number);
                 }
                 Page::NoRoom
             }
@@ -194,7 +190,7 @@ impl<P: Payload> Engine<P> {
 
     /// A block that a header told of, of a page in memory.
     fn judge(&mut self, job: &mut Job<P>, valid: Valid<P>) {
-        if self.on_media(valid.volume, valid.lba) == Some(valid.value) {
+        if self.parts.on_media(valid.volume, valid.lba) == Some(valid.value) {
             job.found += 1;
             job.valid.push(valid);
         }
@@ -207,12 +203,12 @@ impl<P: Payload> Engine<P> {
     /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
     fn find_by_map(&mut self) {
         let job = self.gc.job.as_mut().expect("a job came to a damaged header");
-        if job.found >= self.space.units().valid_count(job.victim) {
+        if job.found >= self.parts.space.units().valid_count(job.victim) {
             return;
         }
         mark!(FoundByMap);
         // Those of earlier segments wait to be placed or sealed.
-        let staged = self.cache.copied().map(Value::entry);
+        let staged = self.parts.cache.copied().map(Value::entry);
         let ready = job.ready.iter().map(|(valid, _)| valid);
         let reading = job.reading.iter().flat_map(|reading| &reading.valid);
         let found = job.valid.iter().chain(reading).chain(ready);
@@ -226,12 +222,13 @@ impl<P: Payload> Engine<P> {
         let (mut budget, mut worked) = (WORDS, false);
         job.step = loop {
             let before = cursor;
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+            match self.parts.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 // Nobody copies what will be unmapped; of a failed write it was not even written again.
-                Walk::Found(volume, _) if self.volumes.map(volume).deleted => {}
+                Walk::Found(volume, _) if self.parts.volumes.map(volume).deleted => {}
                 Walk::Found(volume, page) => {
-                    self.pages.need(Needs::Search, Some((volume, page)));
-                    match self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection) {
+                    self.parts.pages.need(Needs::Search, Some((volume, page)));
+                    match self.parts.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection)
+                    {
                         Loaded::Wait(_) | Loaded::NoRoom => {
                             mark!(SearchWaits);
                             break Step::Searching(before);
@@ -245,7 +242,7 @@ impl<P: Payload> Engine<P> {
                         }
                         Loaded::Yes => {}
                     }
-                    self.pages.need(Needs::Search, None);
+                    self.parts.pages.need(Needs::Search, None);
                     worked = true;
                     budget = budget.saturating_sub(WORDS / SEARCHED);
                 }
@@ -263,19 +260,19 @@ impl<P: Payload> Engine<P> {
 
     /// Looks for blocks of the victim in a page that is in memory. Returns whether it could be kept there.
     fn search_page(&mut self, job: &mut Job<P>, volume: u16, page: u64) -> bool {
-        let map = self.volumes.map(volume);
+        let map = self.parts.volumes.map(volume);
         let id = map.id;
-        let from = self.space.units().class(job.victim);
+        let from = self.parts.space.units().class(job.victim);
         let end = ((page + 1) * PAGE).min(map.blocks);
         for lba in page * PAGE..end {
-            let Some(value) = self.on_media(volume, lba) else { continue };
-            if self.unit_of(value) != job.victim || job.known.contains(&value.entry()) {
+            let Some(value) = self.parts.on_media(volume, lba) else { continue };
+            if self.parts.unit_of(value) != job.victim || job.known.contains(&value.entry()) {
                 continue;
             }
             if !self.may_pin(job, (volume, id, page)) {
                 return false;
             }
-            let at = self.addresses.location(value.address());
+            let at = self.parts.addresses.location(value.address());
             job.chunks += 1;
             job.found += 1;
             mark!(NotFoundByHeader);
@@ -283,7 +280,7 @@ impl<P: Payload> Engine<P> {
             let (crc, chunk, payload) = (value.tag(), job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
         }
-        self.stats.looked_at += PAGE;
+        self.parts.stats.looked_at += PAGE;
         true
     }
 }

@@ -17,22 +17,23 @@ impl<P: Payload> Engine<P> {
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
     pub(super) fn place(&mut self) -> bool {
         // The host pays for what frees its own units; the others are needed for that.
-        let own = self
-            .gc
-            .job
-            .as_ref()
-            .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
+        let own = self.gc.job.as_ref().is_some_and(|job| {
+            self.parts.space.media_of(job.victim) == self.parts.config.host_media()
+        });
         // Nobody pays while all that the host writes waits for those.
-        let urgent = self.host_is_stuck() || !own;
-        let idle = self.requests.is_empty() && self.cache.waiting() == 0;
-        let idle = idle || self.phase == Phase::Closing;
+        let urgent = self.parts.host_is_stuck() || !own;
+        let idle = self.parts.requests.is_empty() && self.parts.cache.waiting() == 0;
+        let idle = idle || self.parts.phase == Phase::Closing;
         // Who waits for memory earns no credit.
-        let idle = idle || self.pages.waiting() > 0;
-        let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
+        let idle = idle || self.parts.pages.waiting() > 0;
+        let paid =
+            if urgent || idle { STEP } else { self.parts.collection.pace_mut().affords(STEP) };
         // What frees nothing is not earned either: a chunk at a time.
-        let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_LINES;
+        let freely = self.is_emptied_for_good() && self.parts.cache.copies() < MAX_LINES;
         let paid = if freely { STEP } else { paid };
-        if self.copies_are_many() || !self.may_copy((self.cache.copies() + STEP) as u64) {
+        if self.parts.copies_are_many()
+            || !self.parts.may_copy((self.parts.cache.copies() + STEP) as u64)
+        {
             return false;
         }
         let (mut placed, mut stayed) = (0, 0);
@@ -56,18 +57,18 @@ impl<P: Payload> Engine<P> {
             placed += 1;
         }
         if own {
-            self.gc.pace.spend(placed);
+            self.parts.collection.pace_mut().spend(placed);
         }
-        placed > 0 || stayed > 0 && !bug!(self.config, StayedIsNoWork)
+        placed > 0 || stayed > 0 && !bug!(self.parts.config, StayedIsNoWork)
     }
 
     /// Whether the unit that is collected will not be written again, so that emptying it frees nothing.
     fn is_emptied_for_good(&self) -> bool {
-        self.gc.job.as_ref().is_some_and(|job| self.space.is_condemned(job.victim))
+        self.gc.job.as_ref().is_some_and(|job| self.parts.space.is_condemned(job.victim))
     }
 
     fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
-        if !self.volumes.is(valid.volume, valid.id) {
+        if !self.parts.volumes.is(valid.volume, valid.id) {
             mark!(SurvivorGone);
             return;
         }
@@ -76,21 +77,21 @@ impl<P: Payload> Engine<P> {
         let Some(payload) = payload.filter(passes) else {
             mark!(SurvivorDamaged);
             self.gc.stuck.insert(valid.at.unit.0);
-            self.stats.damaged_blocks += 1;
+            self.parts.stats.damaged_blocks += 1;
             let holds = Extent { volume: valid.id, lba: valid.lba, blocks: 1 };
-            self.report_damage(valid.at, Some(holds));
+            self.parts.report_damage(valid.at, Some(holds));
             return;
         };
         let crc = payload.crc(0) ^ home;
-        self.volumes.map(valid.volume).prefetch(valid.lba);
-        let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
-        let class = if let Some(arrivals) = self.config.arrivals()
+        self.parts.volumes.map(valid.volume).prefetch(valid.lba);
+        let lba = Lba(self.parts.volumes.map(valid.volume).base + valid.lba);
+        let class = if let Some(arrivals) = self.parts.config.arrivals()
             && valid.from == arrivals
         {
             self.class_of_leaving(valid.volume, lba, arrivals)
         } else {
             let survivor = Survivor { lba, from: valid.from, utilisation };
-            self.config.placement.place_survivor(survivor, self.host_writes)
+            self.parts.config.placement.place_survivor(survivor, self.parts.host_writes)
         };
         let staged = Staged {
             volume: valid.volume,
@@ -107,15 +108,18 @@ impl<P: Payload> Engine<P> {
             owners: Owners::Nobody,
             payload,
         };
-        self.cache.push_copy(staged);
+        self.parts.cache.push_copy(staged);
     }
 
     /// Whether a block of a fast volume stays in the unit that is emptied, and among which units that is counted: with
     /// those that do not run short, or, if no fast unit is free for it, with those that come last.
     fn stays_put(&mut self, valid: &Valid<P>) -> Option<&mut FxHashSet<u32>> {
         let unit = valid.at.unit;
-        let fast = self.space.media_of(unit) == MediaClass::Fast;
-        if !fast || !self.is_of_fast(valid.volume, valid.id) || self.space.is_condemned(unit) {
+        let fast = self.parts.space.media_of(unit) == MediaClass::Fast;
+        if !fast
+            || !self.parts.is_of_fast(valid.volume, valid.id)
+            || self.parts.space.is_condemned(unit)
+        {
             return None;
         }
         if self.gc.job.as_ref().is_some_and(|job| job.early) {

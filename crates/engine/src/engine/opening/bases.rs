@@ -5,6 +5,7 @@
 //! checkpoint count as full of what was replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use thermocline_format::{MapEntry, MapPage, PAGE_ENTRIES, PageId};
 use thermocline_types::Version;
@@ -89,7 +90,7 @@ impl<P: Payload> Engine<P> {
             && let Some(((volume, page), unmapped)) = opening.unmapped.pop()
         {
             worked = true;
-            let at = unmapped.cut.unwrap_or_else(|| self.volumes.map(volume).page_at(page));
+            let at = unmapped.cut.unwrap_or_else(|| self.parts.volumes.map(volume).page_at(page));
             let unmapped = Some(unmapped);
             self.read_base(Reading { volume, page, at, unmapped, tries: TRIES });
         }
@@ -105,12 +106,12 @@ impl<P: Payload> Engine<P> {
             && let Some(mut cursor) = bases.next
         {
             worked = true;
-            let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let walk = self.parts.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.bases.next = (walk != Walk::End).then_some(cursor);
             match walk {
-                Walk::Found(volume, page) if self.volumes.map(volume).has_bases(page) => {
-                    let at = self.volumes.map(volume).page_at(page);
+                Walk::Found(volume, page) if self.parts.volumes.map(volume).has_bases(page) => {
+                    let at = self.parts.volumes.map(volume).page_at(page);
                     self.read_base(Reading { volume, page, at, unmapped: None, tries: TRIES });
                 }
                 Walk::Found(..) | Walk::End => {}
@@ -121,7 +122,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn read_base(&mut self, reading: Reading) {
-        let at = reading.at.location(&self.config.geometry).expect("the page is on media");
+        let at = reading.at.location(&self.parts.config.geometry).expect("the page is on media");
         let bases = &mut self.opening.as_mut().expect("the pool is being opened").bases;
         let index = bases.asked;
         bases.asked += 1;
@@ -140,8 +141,8 @@ impl<P: Payload> Engine<P> {
         let reading = bases.reading.remove(&index).expect("it was asked for");
         let Reading { volume, page, at, unmapped, tries } = reading;
         bases.unmapped -= usize::from(unmapped.is_some());
-        let geometry = self.config.geometry;
-        let id = PageId { volume: self.volumes.map(volume).id, index: page as u32 };
+        let geometry = self.parts.config.geometry;
+        let id = PageId { volume: self.parts.volumes.map(volume).id, index: page as u32 };
         let decoded = match done {
             Some(Done::Page(bytes)) => MapPage::decode(bytes.as_slice(), id, at, &geometry).ok(),
             _ => None,
@@ -161,7 +162,7 @@ impl<P: Payload> Engine<P> {
                 // What it leads to in their place goes on counting until it can be read.
                 mark!(TailPageUnreadable);
                 if let Some(unmapped) = unmapped {
-                    self.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);
+                    self.parts.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);
                 }
                 Ok(())
             }
@@ -174,7 +175,7 @@ impl<P: Payload> Engine<P> {
 
     /// What a page leads to in place of what the tail changes counts no more.
     fn base_known(&mut self, reading: &Reading, read: &[MapEntry; PAGE_ENTRIES]) {
-        let map = self.volumes.map_mut(reading.volume);
+        let map = self.parts.volumes.map_mut(reading.volume);
         let known: Vec<Value> = match reading.unmapped {
             None => map.settle_bases(reading.page, read),
             Some(OfPage { blocks, cut: None }) => map.unmap_read(reading.page, &blocks, read),
@@ -186,11 +187,11 @@ impl<P: Payload> Engine<P> {
                 read.iter().enumerate().filter_map(counted).flatten().collect()
             }
         };
-        self.volumes.note_pages(reading.volume);
+        self.parts.volumes.note_pages(reading.volume);
         for value in known.into_iter().filter(|value| !value.is_lost()) {
-            let unit = self.unit_of(value);
-            if !bug!(self.config, TouchedPageNotCounted) && self.space.uncount(unit) {
-                self.volumes.map_less(1);
+            let unit = self.parts.unit_of(value);
+            if !bug!(self.parts.config, TouchedPageNotCounted) && self.parts.space.uncount(unit) {
+                self.parts.volumes.map_less(1);
             }
         }
     }

@@ -17,7 +17,7 @@ impl<P: Payload> Engine<P> {
     /// Makes what the superblock units hold unreadable. A reset does that in a zone only: elsewhere the records of an
     /// earlier pool would be found beside those of this one.
     pub(super) fn empty_superblocks(&mut self) -> Result<(), OpenError> {
-        let units: Vec<UnitId> = self.config.geometry.all_superblock_units().collect();
+        let units: Vec<UnitId> = self.parts.config.geometry.all_superblock_units().collect();
         for unit in units {
             let opening = self.opening.as_ref().expect("the pool is being made");
             let zone = opening.reports[unit.index()].written.is_some();
@@ -32,7 +32,7 @@ impl<P: Payload> Engine<P> {
         let holds = |report: &UnitReport| {
             report.condition == UnitCondition::Good && report.written.is_some_and(|at| at > 0)
         };
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let units: Vec<UnitId> = (0..geometry.units())
             .map(UnitId)
             .filter(|unit| {
@@ -46,7 +46,7 @@ impl<P: Payload> Engine<P> {
     }
 
     pub(super) fn write_first_record(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let opening = self.opening.as_mut().expect("the pool is being made");
         for report in &mut opening.reports {
             report.written = report.written.map(|_| 0);
@@ -58,7 +58,7 @@ impl<P: Payload> Engine<P> {
         };
         let listed = |media| {
             let units = geometry.units_of(media).map(UnitId).filter(good);
-            units.take(self.config.listed_ahead())
+            units.take(self.parts.config.listed_ahead())
         };
         let units = listed(MediaClass::Capacity).chain(listed(MediaClass::Fast));
         let open_units: Vec<OpenUnit> = units
@@ -71,7 +71,7 @@ impl<P: Payload> Engine<P> {
         let [unit, _] = geometry.superblock_units();
         let units = geometry.devices().iter().map(|device| device.superblock_units[0]);
         let record = Superblock {
-            pool: self.pool,
+            pool: self.parts.pool,
             location: Location { unit, block: 0 },
             revision: Revision(1),
             epoch: Epoch(1),
@@ -92,8 +92,8 @@ impl<P: Payload> Engine<P> {
         };
         for unit in units {
             let record = Superblock { location: Location { unit, block: 0 }, ..record.clone() };
-            self.stats.superblocks += 1;
-            self.stats.superblock_bytes += record.record_bytes() as u64;
+            self.parts.stats.superblocks += 1;
+            self.parts.stats.superblock_bytes += record.record_bytes() as u64;
             self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! when the opening has judged all of it, before its record.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -78,10 +79,10 @@ impl<P: Payload> Engine<P> {
         let opening = self.opening.as_ref().expect("the pool is being opened");
         for one in &opening.single {
             mark!(SingleHeaderHealed);
-            self.healing.keep(one.header);
+            self.parts.healing.keep(one.header);
         }
-        for heal in self.healing.take() {
-            if !bug!(self.config, NothingHealed) {
+        for heal in self.parts.healing.take() {
+            if !bug!(self.parts.config, NothingHealed) {
                 self.ask(0, heal.command());
             }
         }
@@ -91,12 +92,13 @@ impl<P: Payload> Engine<P> {
     /// its reset may have left the chunk on some members alone.
     pub(super) fn distrust_older(&mut self) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
         let is_kept = |one: &&Single| {
             let life = (one.header.at.unit.0, one.generation);
             let released = opening.released.contains_key(&life);
-            one.sequence <= opening.durable && (!released || bug!(self.config, ReleasedIsLacking))
+            one.sequence <= opening.durable
+                && (!released || bug!(self.parts.config, ReleasedIsLacking))
         };
         let flushed = opening.single.iter().filter(is_kept);
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
@@ -115,7 +117,7 @@ impl<P: Payload> Engine<P> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         for heal in std::mem::take(&mut opening.unequal) {
             mark!(MadeEqual);
-            if !bug!(self.config, LeftUnequal) {
+            if !bug!(self.parts.config, LeftUnequal) {
                 self.ask(0, heal.command());
             }
         }
@@ -128,7 +130,7 @@ impl<P: Payload> Engine<P> {
             return Some(Read::Blocks { at: opening.doubtful[index].at });
         }
         let (_, parent) = self.opening_page(index)?;
-        Some(Read::Page { at: parent.location(&self.config.geometry)? })
+        Some(Read::Page { at: parent.location(&self.parts.config.geometry)? })
     }
 
     /// The page that part `index` of what this step asked for is, and what leads to it.
@@ -137,7 +139,7 @@ impl<P: Payload> Engine<P> {
         let (volume, number, parent) = match opening.step {
             Step::Roots => {
                 let (volume, number) = opening.roots[index];
-                (volume, number as u64, self.volumes.map(volume).root_at(number)?)
+                (volume, number as u64, self.parts.volumes.map(volume).root_at(number)?)
             }
             Step::Bases => opening.bases.page(index)?,
             Step::UnitTable => {
@@ -146,7 +148,7 @@ impl<P: Payload> Engine<P> {
             }
             _ => return None,
         };
-        Some((PageId { volume: self.volumes.map(volume).id, index: number as u32 }, parent))
+        Some((PageId { volume: self.parts.volumes.map(volume).id, index: number as u32 }, parent))
     }
 
     /// Whether a block that was read to see whether it is torn is whole.
@@ -155,12 +157,12 @@ impl<P: Payload> Engine<P> {
             return true;
         };
         let doubtful = opening.doubtful[index];
-        self.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
+        self.parts.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
     }
 
     /// Whether a page that an opening read is the one that leads to it.
     pub(crate) fn opening_page_is_right(&self, index: usize, bytes: &PageBytes) -> bool {
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         let Some((id, parent)) = self.opening_page(index) else { return true };
         MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
     }

@@ -2,6 +2,7 @@
 //! where they are. Those headers are read once more when it comes to them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -128,7 +129,7 @@ impl<P: Payload> Engine<P> {
 
     /// Reads the header of chunk `number` of the tail once more, if it is not kept.
     fn read_header_again(&mut self, number: usize, tries: u8) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let TailChunk::Known { life, block, .. } = opening.tail[number] else { return };
         mark!(HeaderReadAgain);
@@ -138,11 +139,11 @@ impl<P: Payload> Engine<P> {
         let read = ReadChunks {
             at: Location { block, ..listed.next },
             window: (longest as u32).min(geometry.blocks_per_unit() - block),
-            pool: self.pool,
+            pool: self.parts.pool,
             generation: Some(listed.generation),
             search: false,
             data: false,
-            versions: Versions::All(self.members_of(listed.next.unit)),
+            versions: Versions::All(self.parts.members_of(listed.next.unit)),
         };
         self.ask(number, DeviceCmd::ReadChunks(read));
     }
@@ -160,7 +161,7 @@ impl<P: Payload> Engine<P> {
             Some(Done::Chunks(found)) => found.chunks.first(),
             _ => None,
         };
-        if bug!(self.config, HeaderNotReadAgain) {
+        if bug!(self.parts.config, HeaderNotReadAgain) {
             opening.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }
@@ -173,7 +174,7 @@ impl<P: Payload> Engine<P> {
             return Ok(());
         }
         mark!(HeaderGone);
-        if self.config.open_despite_loss {
+        if self.parts.config.open_despite_loss {
             opening.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }

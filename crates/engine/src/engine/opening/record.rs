@@ -19,27 +19,28 @@ impl<P: Payload> Engine<P> {
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
         let newest = self.newest_record(opening, records)?;
-        if !newest.geometry.becomes(&self.config.geometry) {
+        if !newest.geometry.becomes(&self.parts.config.geometry) {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
-        self.pool = newest.pool;
-        self.epoch = Epoch(newest.epoch.0 + 1);
-        self.volumes.set_next_id(newest.next_volume);
+        self.parts.pool = newest.pool;
+        self.parts.epoch = Epoch(newest.epoch.0 + 1);
+        self.parts.volumes.set_next_id(newest.next_volume);
         let sizes = newest.volumes.iter().map(|volume| volume.blocks);
-        let total = self.config.least_map_memory(sizes);
-        if total > self.config.map_memory_bytes {
-            let budget = self.config.map_memory_bytes;
+        let total = self.parts.config.least_map_memory(sizes);
+        if total > self.parts.config.map_memory_bytes {
+            let budget = self.parts.config.map_memory_bytes;
             mark!(NoMemory);
             return Err(OpenError::NoMemory { needed: total, budget });
         }
         for volume in &newest.volumes {
             let name = volume.name.clone();
-            let index = self.volumes.add(volume.id, name, volume.blocks, self.addresses);
-            self.volumes.map_mut(index).adopt_roots(&volume.roots);
-            self.volumes.map_mut(index).media = volume.media;
+            let index =
+                self.parts.volumes.add(volume.id, name, volume.blocks, self.parts.addresses);
+            self.parts.volumes.map_mut(index).adopt_roots(&volume.roots);
+            self.parts.volumes.map_mut(index).media = volume.media;
             if volume.deleted {
-                self.volumes.hide(index);
+                self.parts.volumes.hide(index);
             }
         }
         opening.record = Some(newest);
@@ -48,16 +49,16 @@ impl<P: Payload> Engine<P> {
 
     /// An error if the devices that remain cannot hold what there is.
     pub(super) fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
-        let devices = self.config.geometry.devices();
+        let devices = self.parts.config.geometry.devices();
         if devices.iter().any(|device| device.state == DeviceState::Lost) {
             // What is lost takes no room, and the pool is not to be lost for it.
             return Ok(());
         }
         let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
-        if active(&self.config.geometry) >= active(&record.geometry) {
+        if active(&self.parts.config.geometry) >= active(&record.geometry) {
             return Ok(());
         }
-        let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
+        let (needed, holds) = (self.mapped_blocks(), self.parts.capacity_blocks(0));
         if holds < needed {
             mark!(RestTooSmall);
             return Err(OpenError::NoRoom { needed, holds });
@@ -71,22 +72,15 @@ impl<P: Payload> Engine<P> {
     /// Whether so many units of the devices that remain are empty, or will be without copies. Looks through all units
     /// if they are not, in openings from which on a device is drained.
     fn has_units_to_move_to(&self) -> bool {
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         let units = geometry.units_of(MediaClass::Capacity).map(UnitId);
         let empty = units.filter(|&unit| {
             geometry.state_of(unit) == DeviceState::Active
                 && !geometry.is_superblock_unit(unit)
-                && self.space.units().valid_count(unit) == 0
+                && self.parts.space.units().valid_count(unit) == 0
         });
         let least = self.least_empty() as usize;
         empty.take(least).count() == least
-    }
-
-    /// Units for capacity that must be empty on the devices that remain when one is to be drained: what relocation and
-    /// maps hold for themselves, and one for copies, which free others.
-    #[must_use]
-    pub fn least_empty(&self) -> u32 {
-        self.reserve_of(MediaClass::Capacity) + 1
     }
 
     /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
@@ -101,7 +95,7 @@ impl<P: Payload> Engine<P> {
             mark!(NoPool);
             return Err(OpenError::NoPool);
         }
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         self.keeps_home(&records)?;
         let mut by_device = vec![Vec::new(); geometry.devices().len()];
         for record in records {
@@ -141,8 +135,8 @@ impl<P: Payload> Engine<P> {
             let mut units = geometry.devices()[device.index()].superblock_units;
             units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
             // The record that counts stays where it is until its heir is at the new home.
-            let stays = device == home && !bug!(self.config, OldHomeOverwritten);
-            self.superblocks.label(units, stays);
+            let stays = device == home && !bug!(self.parts.config, OldHomeOverwritten);
+            self.parts.superblocks.label(units, stays);
         }
         Ok(newest)
     }
@@ -153,7 +147,7 @@ impl<P: Payload> Engine<P> {
         let newest = records.iter().max_by_key(|record| (record.epoch, record.revision));
         let home = newest.map(|record| record.geometry.home());
         let lost = |home: &DeviceId| {
-            let device = self.config.geometry.devices().get(home.index());
+            let device = self.parts.config.geometry.devices().get(home.index());
             device.is_some_and(|device| device.state == DeviceState::Lost)
         };
         let lost = home.filter(lost);
@@ -182,7 +176,11 @@ impl<P: Payload> Engine<P> {
 
     /// An error, unless the pool is to be opened in spite of that.
     fn refuse_older(&self, device: DeviceId) -> Result<(), OpenError> {
-        if self.config.open_despite_loss { Ok(()) } else { Err(OpenError::DeviceOlder(device)) }
+        if self.parts.config.open_despite_loss {
+            Ok(())
+        } else {
+            Err(OpenError::DeviceOlder(device))
+        }
     }
 }
 

@@ -23,35 +23,35 @@ use crate::volumes::{PageCursor, Walk};
 impl<P: Payload> Engine<P> {
     /// Takes over the listed units as they were found.
     pub(super) fn adopt_units(&mut self, opening: &Opening<P>, record: &Superblock) {
-        let geometry = self.config.geometry;
-        self.space.set_listed(&record.open_units);
+        let geometry = self.parts.config.geometry;
+        self.parts.space.set_listed(&record.open_units);
         for life in &opening.lives {
             let unit = life.listed.next.unit;
             let report = opening.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             // Where a chunk is missing, the maps may lead to what is there.
-            let holds = self.space.units().valid_count(unit) > 0;
+            let holds = self.parts.space.units().valid_count(unit) > 0;
             let untouched = opening.is_untouched(life) && !holds;
             // Of a life that was released, or written in vain, nothing need be found again.
             let released = opening.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
-            let vain = opening.is_in_vain(life, &self.space);
+            let vain = opening.is_in_vain(life, &self.parts.space);
             mark!(ReplayedInVain if vain);
-            self.space.set_replayed(unit, life.replays && !vain && !released);
+            self.parts.space.set_replayed(unit, life.replays && !vain && !released);
             self.note_unfinished(unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
                 let class = life.class.unwrap_or_else(|| self.class_of(unit));
-                self.space.adopt(unit, UnitState::Closed, class, written);
-                self.space.set_generation(unit, life.listed.generation);
-                self.condemn(unit);
+                self.parts.space.adopt(unit, UnitState::Closed, class, written);
+                self.parts.space.set_generation(unit, life.listed.generation);
+                self.parts.condemn(unit);
             } else if untouched {
                 let next = Location { unit, block: 0 };
-                self.space.reserve(OpenUnit { next, ..life.listed });
+                self.parts.space.reserve(OpenUnit { next, ..life.listed });
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 mark!(TornHeaderOnly if life.class.is_none());
-                let may = !opening.overlooked || bug!(self.config, LostWrittenOver);
+                let may = !opening.overlooked || bug!(self.parts.config, LostWrittenOver);
                 mark!(LifeEndsForLoss if !may);
                 self.adopt_life(life, may, written, geometry.logical_block());
             }
@@ -61,27 +61,28 @@ impl<P: Payload> Engine<P> {
     /// Takes over a life that something was written to. It goes on if it `may`, and can.
     fn adopt_life(&mut self, life: &Life, may: bool, written: u32, block: LogicalBlock) {
         let unit = life.listed.next.unit;
-        let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
+        let room = self.parts.config.geometry.blocks_per_unit().saturating_sub(written);
         // Its first header may be damaged.
         let class = life.class.unwrap_or_else(|| self.class_of(unit));
-        let media = self.space.media_of(unit);
-        let can = self.space.may_open_another(class) && media == self.config.media_of(class);
+        let media = self.parts.space.media_of(unit);
+        let can =
+            self.parts.space.may_open_another(class) && media == self.parts.config.media_of(class);
         mark!(TooManyLives if !can);
         let goes_on = life.class.is_some()
             && may
             && can
-            && self.space.next_of(class).is_none()
+            && self.parts.space.next_of(class).is_none()
             && room >= block.chunk_header(1) + block.per_block()
             && written >= life.end;
-        self.space.set_generation(unit, life.listed.generation);
+        self.parts.space.set_generation(unit, life.listed.generation);
         if goes_on {
             mark!(LifeGoesOn);
-            let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
+            let back = bug!(self.parts.config, TailOverwritten) && written > life.listed.next.block;
             let written = if back { life.listed.next.block } else { written };
-            self.space.go_on(class, Location { unit, block: written });
+            self.parts.space.go_on(class, Location { unit, block: written });
         } else {
             mark!(LifeEnds);
-            self.space.adopt(unit, UnitState::Closed, class, written);
+            self.parts.space.adopt(unit, UnitState::Closed, class, written);
         }
     }
 
@@ -89,7 +90,7 @@ impl<P: Payload> Engine<P> {
     pub(super) fn replay(&mut self, opening: &mut Opening<P>, number: usize, header: &ChunkHeader) {
         let next = opening.record.as_ref().expect("a superblock was chosen").next_volume;
         let (torn, unmapped) = (&opening.torn, &mut opening.unmapped);
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         mark!(PackedTail if header.packed.is_some());
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
@@ -99,11 +100,11 @@ impl<P: Payload> Engine<P> {
                     let at = at.expect("Data has a block");
                     self.replay_block(unmapped, volume, lba, crc, at);
                 }
-                Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
+                Entry::Trim { .. } if bug!(self.parts.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
+                    let Some(volume) = self.parts.volumes.slot(volume) else { continue };
                     // The record may know already that the volume is smaller by now.
-                    let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
+                    let end = (lba.0 + blocks).min(self.parts.volumes.map(volume).blocks);
                     self.replay_unmap(unmapped, volume, lba.0.min(end), end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
@@ -111,25 +112,25 @@ impl<P: Payload> Engine<P> {
                 }
                 Entry::VolumeDelete { volume } => {
                     // Its blocks are counted, and are unmapped when the pool is open.
-                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let Some(volume) = self.parts.volumes.index(volume) else { continue };
                     mark!(DeleteReplayed);
-                    self.volumes.hide(volume);
+                    self.parts.volumes.hide(volume);
                 }
                 Entry::VolumeResize { volume, blocks } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
-                    let end = self.volumes.map(volume).blocks;
+                    let Some(volume) = self.parts.volumes.slot(volume) else { continue };
+                    let end = self.parts.volumes.map(volume).blocks;
                     self.replay_shrink(unmapped, volume, blocks.min(end));
-                    if bug!(self.config, ResizeNotReplayed) {
+                    if bug!(self.parts.config, ResizeNotReplayed) {
                         continue;
                     }
-                    self.volumes.resize(volume, blocks);
-                    self.volumes.map_mut(volume).limit = blocks;
+                    self.parts.volumes.resize(volume, blocks);
+                    self.parts.volumes.map_mut(volume).limit = blocks;
                 }
                 Entry::VolumeMedia { volume, media } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
+                    let Some(volume) = self.parts.volumes.slot(volume) else { continue };
                     mark!(MediaReplayed);
-                    if !bug!(self.config, MediaNotReplayed) {
-                        self.volumes.map_mut(volume).media = media;
+                    if !bug!(self.parts.config, MediaNotReplayed) {
+                        self.parts.volumes.map_mut(volume).media = media;
                     }
                 }
                 Entry::VolumeName { volume, part, text } => {
@@ -141,21 +142,21 @@ impl<P: Payload> Engine<P> {
         }
         for (volume, bytes) in names {
             if let (Some(index), Some(name)) =
-                (self.volumes.index(volume), VolumeName::from_bytes(&bytes))
+                (self.parts.volumes.index(volume), VolumeName::from_bytes(&bytes))
             {
-                self.volumes.map_mut(index).name = name;
+                self.parts.volumes.map_mut(index).name = name;
             }
         }
     }
 
     fn replay_create(&mut self, volume: VolumeId, blocks: u64, next: VolumeId) {
-        if self.volumes.index(volume).is_some() || volume < next {
+        if self.parts.volumes.index(volume).is_some() || volume < next {
             mark!(CreateKnown);
             return;
         }
         mark!(CreateReplayed);
         let name = VolumeName::new("").expect("an empty name is a name");
-        self.volumes.add(volume, name, blocks, self.addresses);
+        self.parts.volumes.add(volume, name, blocks, self.parts.addresses);
     }
 
     fn replay_block(
@@ -166,13 +167,13 @@ impl<P: Payload> Engine<P> {
         crc: u32,
         at: Location,
     ) {
-        mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
-        let Some(volume) = self.volumes.slot(volume) else { return };
-        let beyond = lba.0 >= self.volumes.map(volume).blocks;
+        mark!(VolumeGone if volume.is_user() && self.parts.volumes.slot(volume).is_none());
+        let Some(volume) = self.parts.volumes.slot(volume) else { return };
+        let beyond = lba.0 >= self.parts.volumes.map(volume).blocks;
         mark!(BeyondEnd if beyond);
         if !beyond {
-            let value = Value::new(self.config.geometry.address(at), crc);
-            self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
+            let value = Value::new(self.parts.config.geometry.address(at), crc);
+            self.parts.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
             unmapped.map_again(volume, lba.0);
         }
     }
@@ -181,14 +182,14 @@ impl<P: Payload> Engine<P> {
     /// says: it is a part of the maps of then.
     pub(super) fn apply_placed(&mut self, opening: &Opening<P>) {
         for &(volume, lba, entry) in &opening.placed {
-            if lba >= self.volumes.map(volume).blocks {
+            if lba >= self.parts.volumes.map(volume).blocks {
                 continue;
             }
             mark!(PlacedReplayed);
             let value = Value::of_entry(entry.pack());
             let stale = value.filter(|value| self.is_stale(opening, *value)).map(|_| Value::LOST);
             let mapping = stale.or(value).map_or(Mapping::Unmapped, Mapping::At);
-            let map = self.volumes.map_mut(volume);
+            let map = self.parts.volumes.map_mut(volume);
             if map.is_loaded(lba / PAGE) {
                 map.set(lba, mapping);
             } else {
@@ -204,7 +205,7 @@ impl<P: Payload> Engine<P> {
             let values = self.counted_in(volume, page);
             self.count(values);
         }
-        self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
+        self.parts.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
     }
 
     /// Counts what a page leads to, or what its patch says.
@@ -215,9 +216,9 @@ impl<P: Payload> Engine<P> {
 
     fn count(&mut self, values: Vec<Value>) {
         for value in values {
-            let unit = self.unit_of(value);
-            self.space.add_valid(unit);
-            self.volumes.map_more(1);
+            let unit = self.parts.unit_of(value);
+            self.parts.space.add_valid(unit);
+            self.parts.volumes.map_more(1);
         }
     }
 
@@ -231,7 +232,7 @@ impl<P: Payload> Engine<P> {
 
     /// Where the blocks of a page are on media, or those of its patch.
     pub(super) fn values_of(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
-        let map = self.volumes.map(volume);
+        let map = self.parts.volumes.map(volume);
         if !map.is_loaded(page) {
             let said = map.all_said(page);
             return said.filter_map(|said| Some((said.lba, said.mapping.value()?))).collect();
@@ -245,9 +246,9 @@ impl<P: Payload> Engine<P> {
     pub(super) fn count_replayed(&mut self, mut cursor: PageCursor) -> Option<PageCursor> {
         let mut budget = WORDS;
         for _ in 0..PAGES {
-            match self.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
+            match self.parts.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
                 Walk::Found(volume, page) => {
-                    self.volumes.note_pages(volume);
+                    self.parts.volumes.note_pages(volume);
                     self.count_page(volume, page);
                 }
                 Walk::Pause => break,
@@ -260,15 +261,15 @@ impl<P: Payload> Engine<P> {
     /// Every valid count is right: of the units from the first on that is left, a bounded number, what is not listed is
     /// closed or free.
     pub(super) fn adopt_rest(&mut self, opening: &mut Opening<P>) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let from = opening.adopted;
         let until = geometry.units().min(from + UNITS);
-        self.stats.looked_at += u64::from(until - from);
+        self.parts.stats.looked_at += u64::from(until - from);
         for unit in (from..until).map(UnitId) {
-            let known =
-                self.space.listed().contains_key(&unit.0) || geometry.is_superblock_unit(unit);
-            if known || self.space.units().state(unit) != UnitState::Free {
-                self.space.bury(unit);
+            let known = self.parts.space.listed().contains_key(&unit.0)
+                || geometry.is_superblock_unit(unit);
+            if known || self.parts.space.units().state(unit) != UnitState::Free {
+                self.parts.space.bury(unit);
             } else {
                 self.adopt_unlisted(unit, opening.reports[unit.index()]);
             }
@@ -277,45 +278,45 @@ impl<P: Payload> Engine<P> {
     }
 
     fn note_unfinished(&mut self, unit: UnitId, report: UnitReport) {
-        let part = 1..self.config.geometry.blocks_per_unit();
+        let part = 1..self.parts.config.geometry.blocks_per_unit();
         // A zone of a device that is drained would count as active as well.
-        let drains = self.config.geometry.state_of(unit) == DeviceState::Draining;
+        let drains = self.parts.config.geometry.state_of(unit) == DeviceState::Draining;
         let takes = report.condition == UnitCondition::Good || drains;
         if takes && report.written.is_some_and(|written| part.contains(&written)) {
-            self.space.note_unfinished(unit);
+            self.parts.space.note_unfinished(unit);
         }
     }
 
     fn adopt_unlisted(&mut self, unit: UnitId, report: UnitReport) {
         self.note_unfinished(unit, report);
-        let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
+        let written = report.written.unwrap_or(self.parts.config.geometry.blocks_per_unit());
         let good = report.condition == UnitCondition::Good;
         let untouched = report.written.is_none_or(|written| written == 0);
-        let empty = self.space.units().valid_count(unit) == 0;
+        let empty = self.parts.space.units().valid_count(unit) == 0;
         if good && untouched && empty {
-            return self.space.free(unit);
+            return self.parts.space.free(unit);
         }
         mark!(UnlistedClosed);
-        let entry = self.unit_table.entry(unit);
-        let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
+        let entry = self.parts.unit_table.entry(unit);
+        let class = self.parts.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
         let class = class.unwrap_or_else(|| self.class_of(unit));
-        self.space.adopt(unit, UnitState::Closed, class, written);
+        self.parts.space.adopt(unit, UnitState::Closed, class, written);
         if !good && empty {
-            return self.retire(unit);
+            return self.parts.retire(unit);
         }
         if !good {
             mark!(UnlistedCondemned);
-            self.condemn(unit);
+            self.parts.condemn(unit);
         }
-        self.space.bury(unit);
+        self.parts.space.bury(unit);
     }
 
     /// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
     fn class_of(&self, unit: UnitId) -> Class {
-        let metadata = self.space.held_pages(unit);
-        match (metadata, self.space.media_of(unit)) {
-            (true, _) => self.config.metadata_class(),
-            (false, MediaClass::Fast) => self.config.arrivals().unwrap_or_default(),
+        let metadata = self.parts.space.held_pages(unit);
+        match (metadata, self.parts.space.media_of(unit)) {
+            (true, _) => self.parts.config.metadata_class(),
+            (false, MediaClass::Fast) => self.parts.config.arrivals().unwrap_or_default(),
             (false, MediaClass::Capacity) => Class(0),
         }
     }

@@ -7,6 +7,7 @@
 //! since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::Entry;
@@ -40,8 +41,8 @@ impl<P: Payload> Engine<P> {
         if !opening.overlooked {
             return;
         }
-        let geometry = self.config.geometry;
-        let metadata = Some(self.config.metadata_class());
+        let geometry = self.parts.config.geometry;
+        let metadata = Some(self.parts.config.metadata_class());
         let lives = opening.lives.iter().filter(|life| life.class == metadata);
         opening.stale.of_metadata = lives.map(|life| life.listed.next.unit.0).collect();
         let lives = opening.lives.iter().filter(|life| opening.is_untouched(life));
@@ -62,8 +63,8 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         let Stale { stands, of_metadata, empty, .. } = &opening.stale;
-        let unit = self.unit_of(value);
-        let holds_pages = self.space.held_pages(unit) || of_metadata.contains(&unit.0);
+        let unit = self.parts.unit_of(value);
+        let holds_pages = self.parts.space.held_pages(unit) || of_metadata.contains(&unit.0);
         holds_pages
             || empty.contains(&unit.0)
             || stands.get(&value.address()).is_some_and(|stands| *stands != value)
@@ -72,7 +73,7 @@ impl<P: Payload> Engine<P> {
     /// Finds the stale blocks of a page that was just read. They count no more.
     pub(super) fn find_stale(&mut self, volume: u16, page: u64) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
-        if !opening.overlooked || bug!(self.config, StaleKept) {
+        if !opening.overlooked || bug!(self.parts.config, StaleKept) {
             return;
         }
         let mut values = self.values_of(volume, page);
@@ -81,9 +82,9 @@ impl<P: Payload> Engine<P> {
             let opening = self.opening.as_mut().expect("the pool is being opened");
             opening.stale.blocks.insert((volume, lba));
             let counted = opening.settled.insert((volume, lba)) && !opening.recount;
-            let unit = self.unit_of(value);
-            if counted && self.space.uncount(unit) {
-                self.volumes.map_less(1);
+            let unit = self.parts.unit_of(value);
+            if counted && self.parts.space.uncount(unit) {
+                self.parts.volumes.map_less(1);
             }
         }
     }
@@ -93,11 +94,11 @@ impl<P: Payload> Engine<P> {
         let mut run: Option<Extent> = None;
         for (volume, lba) in std::mem::take(&mut opening.stale.blocks) {
             mark!(StaleLost);
-            let map = self.volumes.map_mut(volume);
+            let map = self.parts.volumes.map_mut(volume);
             map.patch(lba, Mapping::At(Value::LOST), false);
             let id = map.id;
-            self.note_lost(&mut run, id, lba);
+            self.parts.note_lost(&mut run, id, lba);
         }
-        self.tell_lost(run);
+        self.parts.tell_lost(run);
     }
 }

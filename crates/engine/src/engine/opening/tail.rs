@@ -1,6 +1,7 @@
 //! The tail: finding the chunks that are to be replayed, and noticing when some are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock,
@@ -75,9 +76,9 @@ impl<P: Payload> Engine<P> {
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let listed = record.open_units.iter().map(|listed| listed.next.unit);
-        let held = (0..self.config.geometry.units()).map(UnitId);
-        let held = held.filter(|unit| self.space.units().valid_count(*unit) > 0);
-        let geometry = &self.config.geometry;
+        let held = (0..self.parts.config.geometry.units()).map(UnitId);
+        let held = held.filter(|unit| self.parts.space.units().valid_count(*unit) > 0);
+        let geometry = &self.parts.config.geometry;
         let gone = |unit: &UnitId| geometry.state_of(*unit) == DeviceState::Detached;
         if let Some(unit) = listed.chain(held).find(gone) {
             mark!(NotDrained);
@@ -118,22 +119,23 @@ impl<P: Payload> Engine<P> {
 
     /// Of each listed unit, whether it is on a device that is lost; an error if chunks to be replayed may be, too.
     fn lost_lives(&self, record: &Superblock) -> Result<Vec<bool>, OpenError> {
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         let listed = || record.open_units.iter().map(|listed| listed.next.unit);
         let lost = |unit: UnitId| geometry.state_of(unit) == DeviceState::Lost;
         // Since the record says that a device is lost, nothing is written to it.
         let news =
             |unit: &UnitId| lost(*unit) && record.geometry.state_of(*unit) != DeviceState::Lost;
         let first = listed().find(news);
-        if let Some(unit) = first.filter(|_| !record.clean && !self.config.open_despite_loss) {
+        if let Some(unit) = first.filter(|_| !record.clean && !self.parts.config.open_despite_loss)
+        {
             mark!(TailLost);
             return Err(OpenError::TailOn(geometry.device_of(unit)));
         }
         Ok(listed().map(lost).collect())
     }
 
-    pub(super) fn read_life(&mut self, index: usize, from: u32, search: bool) {
-        let geometry = self.config.geometry;
+    fn read_life(&mut self, index: usize, from: u32, search: bool) {
+        let geometry = self.parts.config.geometry;
         let opening = self.opening.as_mut().expect("the pool is being opened");
         opening.lives[index].from = from;
         let listed = opening.lives[index].listed;
@@ -150,17 +152,17 @@ impl<P: Payload> Engine<P> {
             DeviceCmd::ReadChunks(ReadChunks {
                 at: Location { unit: listed.next.unit, block: from },
                 window: window.min(end - from),
-                pool: self.pool,
+                pool: self.parts.pool,
                 generation: Some(listed.generation),
                 search,
                 data: false,
-                versions: Versions::All(self.members_of(listed.next.unit)),
+                versions: Versions::All(self.parts.members_of(listed.next.unit)),
             }),
         );
     }
 
     pub(super) fn tail_found(&mut self, index: usize, found: &FoundChunks<P>) {
-        let max_chunk = self.config.geometry.logical_block().max_chunk();
+        let max_chunk = self.parts.config.geometry.logical_block().max_chunk();
         let opening = self.opening.as_mut().expect("the pool is being opened");
         if let Some((revision, epoch)) = found.newest {
             opening.named.0 = opening.named.0.max(revision);
@@ -168,7 +170,7 @@ impl<P: Payload> Engine<P> {
         }
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let (life, headers) = (&mut opening.lives[index], &mut opening.headers);
-        let config = &self.config;
+        let config = &self.parts.config;
         let taken = |header: &ChunkHeader| {
             let epoch = header.origin.epoch == record.tail_epoch;
             let sequence = header.origin.sequence;
@@ -192,7 +194,7 @@ impl<P: Payload> Engine<P> {
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
         let only_class = found.next <= life.listed.next.block || found.next <= life.from;
-        let hole = bug!(self.config, HoleEndsTail) && found.next > life.end;
+        let hole = bug!(self.parts.config, HoleEndsTail) && found.next > life.end;
         if !only_class && !hole && found.next <= life.end.saturating_add(max_chunk) && !record.clean
         {
             self.read_life(index, found.next, true);
@@ -228,13 +230,14 @@ impl<P: Payload> Engine<P> {
         opening.durable = durable;
         opening.whole = whole_up_to(durable, &known);
         opening.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
-        let in_vain = |life: &u32| opening.is_in_vain(&opening.lives[*life as usize], &self.space);
+        let in_vain =
+            |life: &u32| opening.is_in_vain(&opening.lives[*life as usize], &self.parts.space);
         let vain = tail.iter().filter(|(life, _)| in_vain(life)).count();
         opening.vain = u32::try_from(vain).unwrap_or(u32::MAX);
         let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = !explained(missing, released, record.vain);
         let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
-        if !self.config.open_despite_loss {
+        if !self.parts.config.open_despite_loss {
             if superblock_lost {
                 mark!(SuperblockLost);
                 let (named, found) = (opening.named.0.0, record.revision.0);
@@ -255,12 +258,14 @@ impl<P: Payload> Engine<P> {
 
     /// Reads every block above the durable sequence: one that was torn does not count.
     pub(super) fn read_doubtful(&mut self) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let opening = self.opening.as_mut().expect("the pool is being opened");
         let mut wanted = Vec::new();
         for (chunk, kept) in opening.tail.iter().enumerate() {
             let TailChunk::Kept(header) = kept else { continue };
-            if header.origin.sequence <= opening.durable || bug!(self.config, TornBlocksReplayed) {
+            if header.origin.sequence <= opening.durable
+                || bug!(self.parts.config, TornBlocksReplayed)
+            {
                 continue;
             }
             for (entry, (what, at)) in header.placed(&geometry).enumerate() {
@@ -273,7 +278,7 @@ impl<P: Payload> Engine<P> {
             }
         }
         opening.doubtful = wanted;
-        opening.note_unequal(&self.config);
+        opening.note_unequal(&self.parts.config);
         for index in 0..opening.doubtful.len() {
             self.ask_doubtful(index);
         }
@@ -290,7 +295,7 @@ impl<P: Payload> Engine<P> {
     pub(super) fn doubt_read(&mut self, index: usize, done: Option<&Done<P>>) {
         let opening = self.opening.as_ref().expect("the pool is being opened");
         let doubtful = opening.doubtful[index];
-        let whole = |data: &P| self.arrived(data, 0, doubtful.at, |crc| crc == doubtful.crc);
+        let whole = |data: &P| self.parts.arrived(data, 0, doubtful.at, |crc| crc == doubtful.crc);
         let torn = matches!(done, Some(Done::Data(data)) if !whole(data));
         let opening = self.opening.as_mut().expect("the pool is being opened");
         match done {
@@ -298,7 +303,7 @@ impl<P: Payload> Engine<P> {
                 mark!(BlockTorn);
                 opening.torn.insert((doubtful.chunk, doubtful.entry));
                 let before = Sequence(opening.tail[doubtful.chunk].sequence().0 - 1);
-                if !bug!(self.config, ReleasedBehindTorn) {
+                if !bug!(self.parts.config, ReleasedBehindTorn) {
                     opening.whole = opening.whole.min(before);
                 }
             }

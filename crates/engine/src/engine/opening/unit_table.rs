@@ -12,13 +12,13 @@ use crate::request::OpenError;
 
 impl<P: Payload> Engine<P> {
     pub(super) fn read_unit_table(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let opening = self.opening.as_ref().expect("the pool is being opened");
         let record = opening.record.as_ref().expect("a superblock was chosen");
         let places = record.unit_pages.iter().map(|page| page.location(&geometry));
         for (index, at) in places.collect::<Vec<_>>().into_iter().enumerate() {
             if let Some(at) = at {
-                self.space.add_page(at.unit);
+                self.parts.space.add_page(at.unit);
                 self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
             }
         }
@@ -33,7 +33,7 @@ impl<P: Payload> Engine<P> {
         index: usize,
         done: &Result<Done<P>, DeviceError>,
     ) {
-        let geometry = self.config.geometry;
+        let geometry = self.parts.config.geometry;
         let parent = opening.record.as_ref().expect("a superblock was chosen").unit_pages[index];
         let page = match done {
             Ok(Done::Page(bytes)) => {
@@ -45,30 +45,30 @@ impl<P: Payload> Engine<P> {
             let at = parent.location(&geometry).expect("it was read from somewhere");
             mark!(UnitPageDamaged);
             opening.recount = true;
-            self.unit_table.adopt_damaged(index, parent);
-            return self.report_damage(at, None);
+            self.parts.unit_table.adopt_damaged(index, parent);
+            return self.parts.report_damage(at, None);
         };
-        self.unit_table.adopt(index, parent, &page);
+        self.parts.unit_table.adopt(index, parent, &page);
         let first = (index * PAGE_UNITS) as u32;
         for (unit, entry) in (first..geometry.units()).map(UnitId).zip(page.0.iter()) {
             let known = Some(entry.generation).filter(|one| *one != Generation::UNKNOWN);
-            self.space.set_generation(unit, known.unwrap_or_default());
+            self.parts.space.set_generation(unit, known.unwrap_or_default());
             if entry.valid > 0 {
-                self.space.add_users(unit, entry.valid);
-                self.volumes.map_more(u64::from(entry.valid));
+                self.parts.space.add_users(unit, entry.valid);
+                self.parts.volumes.map_more(u64::from(entry.valid));
             }
         }
     }
 
     /// Forgets what the unit table said: the blocks of every page are counted.
     pub(super) fn count_all(&mut self) {
-        for unit in (0..self.config.geometry.units()).map(UnitId) {
-            let valid = self.unit_table.entry(unit).valid;
+        for unit in (0..self.parts.config.geometry.units()).map(UnitId) {
+            let valid = self.parts.unit_table.entry(unit).valid;
             if valid > 0 {
-                self.space.drop_users(unit, valid);
+                self.parts.space.drop_users(unit, valid);
             }
         }
-        self.volumes.map_less(u64::MAX);
-        self.want_checkpoint();
+        self.parts.volumes.map_less(u64::MAX);
+        self.parts.want_checkpoint();
     }
 }

@@ -5,6 +5,7 @@
 //! its entries.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
 
@@ -80,7 +81,7 @@ impl<P: Payload> Engine<P> {
     ) {
         for page in from / PAGE..until.div_ceil(PAGE) {
             let within = from.max(page * PAGE)..until.min((page + 1) * PAGE);
-            let map = self.volumes.map_mut(volume);
+            let map = self.parts.volumes.map_mut(volume);
             if !map.is_loaded(page) {
                 // What the patch says is known, and of the rest, whether there is anything.
                 map.unmap_said(page, &within);
@@ -101,7 +102,7 @@ impl<P: Payload> Engine<P> {
 
     pub(super) fn replay_shrink(&mut self, unmapped: &mut Unmapped, volume: u16, blocks: u64) {
         let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
-        let mut map = self.volumes.map(volume);
+        let mut map = self.parts.volumes.map(volume);
         while let Some(found) = map.next_page(&mut page, Wanted::Held, &mut budget) {
             let end = ((found + 1) * PAGE).min(map.blocks);
             if found * PAGE >= blocks && !map.is_loaded(found) {
@@ -109,7 +110,7 @@ impl<P: Payload> Engine<P> {
             } else {
                 self.replay_unmap(unmapped, volume, blocks.max(found * PAGE), end);
             }
-            map = self.volumes.map(volume);
+            map = self.parts.volumes.map(volume);
         }
         mark!(ShrinkReplayed);
         self.drop_pages_beyond(volume, blocks);

@@ -4,6 +4,8 @@
 //! blocks, parity among it, is made to agree with them at the end of a unit, and only where all of its blocks were
 //! right.
 
+use std::fmt::Debug;
+
 use thermocline_format::{Geometry, Location};
 use thermocline_types::Version;
 
@@ -42,7 +44,7 @@ impl<P: Payload> Engine<P> {
         mark!(ScrubHeaderInOneVersion if header.only_in.is_some());
         let Disputed { at, blocks, only_in } = *header;
         if let Some(version) = only_in {
-            self.heal(Heal { at, blocks, version });
+            self.parts.heal(Heal { at, blocks, version });
         }
         self.note_wrong(scrub, at);
     }
@@ -67,7 +69,9 @@ impl<P: Payload> Engine<P> {
     /// Reads the next blocks of those that were compared without a member; behind the last member, what was wrong is
     /// written again.
     pub(super) fn scrub_versions(&mut self, scrub: &mut Scrub, member: u8, from: usize) {
-        if member == self.members_of(scrub.unit) || bug!(self.config, OneVersionScrubbed) {
+        if member == self.parts.members_of(scrub.unit)
+            || bug!(self.parts.config, OneVersionScrubbed)
+        {
             scrub.step = Step::Heal;
             return;
         }
@@ -78,10 +82,10 @@ impl<P: Payload> Engine<P> {
             scrub.step = Step::Versions(member + 1, 0);
             return;
         };
-        let per_block = self.config.geometry.logical_block().per_block();
-        let at = self.addresses.location(first.value.address());
+        let per_block = self.parts.config.geometry.logical_block().per_block();
+        let at = self.parts.addresses.location(first.value.address());
         let follows = |(nth, block): &(usize, &Counted)| {
-            let place = self.addresses.location(block.value.address());
+            let place = self.parts.addresses.location(block.value.address());
             place == Location { block: at.block + *nth as u32 * per_block, ..at }
         };
         let run = scrub.seen[from..].iter().enumerate().take(RUN).take_while(follows);
@@ -89,9 +93,9 @@ impl<P: Payload> Engine<P> {
         let (version, count) = (Version::without(member.into()), blocks.len());
         scrub.waiting += 1;
         scrub.step = Step::Versions(member, from + count.max(1));
-        let op = self.ops.insert(Op::ScrubVersion { blocks, version });
+        let op = self.parts.ops.insert(Op::ScrubVersion { blocks, version });
         let blocks = count as u32;
-        self.device(op, DeviceCmd::Read { at, blocks, into: None, version });
+        self.parts.device(op, DeviceCmd::Read { at, blocks, into: None, version });
     }
 
     /// Blocks were read without a member. Where others have them right they were written again by now.
@@ -105,22 +109,22 @@ impl<P: Payload> Engine<P> {
         mark!(ScrubVersionMissing if done.is_err());
         debug_assert!(!blocks.is_empty() && version != Version::AS_READ);
         if let Some(scrub) = self.scrubs.front_mut() {
-            scrub.answered(self.now);
+            scrub.answered(self.parts.now);
         }
     }
 
     /// Waits until what was wrong is written again. Then what members hold beside the blocks is made to agree with
     /// these, where one was wrong and all are right now. Returns whether anything was done.
     pub(super) fn scrub_heals(&mut self, scrub: &mut Scrub) -> bool {
-        if self.healing.is_under_way() {
+        if self.parts.healing.is_under_way() {
             return false;
         }
         let wrong = !std::mem::take(&mut scrub.wrong).is_empty();
         let right = scrub.damaged == scrub.begun.damaged;
-        if wrong && right && !bug!(self.config, ParityNotScrubbed) {
+        if wrong && right && !bug!(self.parts.config, ParityNotScrubbed) {
             mark!(ScrubAgrees);
             let (at, version) = (Location { unit: scrub.unit, block: 0 }, Version::AS_READ);
-            self.heal(Heal { at, blocks: scrub.end, version });
+            self.parts.heal(Heal { at, blocks: scrub.end, version });
             return true;
         }
         scrub.disputed.clear();

@@ -16,13 +16,14 @@ const TRIED: usize = 4;
 impl<P: Payload> Engine<P> {
     /// Packs one of the picked blocks, if that saves a good part of their chunk: the first few are tried.
     pub(super) fn pack_one(&mut self, picked: &[u32]) -> Option<(P, PackedBlock)> {
-        let room = PackedBlock::room(picked.len(), &self.config.geometry);
+        let room = PackedBlock::room(picked.len(), &self.parts.config.geometry);
         if picked.len() > LONGEST || room == 0 {
             return None;
         }
         (0..).zip(picked).take(TRIED).find_map(|(entry, &slot)| {
-            self.stats.pack_tried_blocks += 1;
-            let (bytes, length) = self.cache.block(slot).payload.pack(&mut self.packer, room)?;
+            self.parts.stats.pack_tried_blocks += 1;
+            let (bytes, length) =
+                self.parts.cache.block(slot).payload.pack(&mut self.packer, room)?;
             mark!(BlockPacked);
             mark!(BlockNotPacked if entry > 0);
             Some((bytes, PackedBlock { entry, bytes: length }))
