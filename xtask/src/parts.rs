@@ -1,8 +1,8 @@
 //! The parts of the engine own their state: none knows the engine, none is in a circle with others, and what changes
 //! itself shows no field.
 //!
-//! The engine lends its parts to jobs as one value, [`LENT`]. Files with methods of that value call each other in no
-//! circle, and neither do files with methods of the engine itself.
+//! The engine lends its parts to jobs as one value, [`LENT`]. A job owns the rest of its state and knows nothing of the
+//! engine. Files with methods of one type call each other in no circle: this holds for each job and for the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,11 @@ const SHOWN: [&str; 2] = ["VolumeMap", LENT];
 /// The value by which the engine lends its parts.
 const LENT: &str = "Parts";
 
-/// Types of which the methods are in several files.
-const SPREAD: [&str; 1] = [LENT];
+/// What is named in no file of the engine but in those that route and answer questions.
+const OWNER: &str = "Engine";
+
+/// The files that hold the engine, route what comes in to jobs, and answer questions.
+const ROUTES: [&str; 3] = ["engine.rs", "engine/routes.rs", "engine/queries.rs"];
 
 /// Every part that breaks a rule.
 ///
@@ -38,6 +41,12 @@ fn check_files(files: &[File]) -> Vec<Violation> {
     for file in files.iter().filter(source) {
         let code = without_tests(&code_only(file.text.as_deref().unwrap_or_default()));
         found.extend(shown_fields(file, &code));
+        if is_job(&file.path) {
+            found.extend(words(&code, OWNER).map(|at| {
+                let message = "a job knows nothing of the engine that routes to it";
+                Violation::new(&file.path, line_of(&code, at), message)
+            }));
+        }
         let Some(part) = part_of(&file.path) else { continue };
         for (at, other) in used(&code) {
             if other == "engine" {
@@ -50,9 +59,26 @@ fn check_files(files: &[File]) -> Vec<Violation> {
     }
     let message = "these parts use each other in a circle";
     found.extend(circle(&uses, message));
-    for subject in SPREAD {
+    for subject in subjects(files) {
         let message = format!("these files call methods of `{subject}` in a circle");
-        found.extend(circle(&calls(files, subject), &message));
+        found.extend(circle(&calls(files, &subject), &message));
+    }
+    found
+}
+
+/// Whether a file of the engine's own folder is about a job, or about what several need.
+fn is_job(path: &str) -> bool {
+    let rest = path.strip_prefix(ENGINE).unwrap_or_default();
+    rest.starts_with("engine") && !ROUTES.contains(&rest)
+}
+
+/// The types of which files in the engine's own folder have methods.
+fn subjects(files: &[File]) -> BTreeSet<String> {
+    let own = |file: &&File| file.is_rust() && file.path.starts_with(&format!("{ENGINE}engine"));
+    let mut found = BTreeSet::new();
+    for file in files.iter().filter(own) {
+        let code = without_tests(&code_only(file.text.as_deref().unwrap_or_default()));
+        found.extend(words(&code, "impl").map(|at| subject_of(&code[at..]).to_owned()));
     }
     found
 }
@@ -75,7 +101,8 @@ fn calls<'a>(files: &'a [File], subject: &str) -> BTreeMap<&'a str, BTreeSet<Str
         for at in words(body, "self") {
             let rest = body[at + "self".len()..].trim_start();
             let Some(name) = rest.strip_prefix('.').map(name_at) else { continue };
-            match homes.get(name) {
+            let is_call = rest[1..].trim_start()[name.len()..].starts_with('(');
+            match homes.get(name).filter(|_| is_call) {
                 Some(home) if home != path => {
                     uses.entry(path).or_default().insert((*home).to_owned());
                 }
@@ -203,7 +230,11 @@ mod tests {
             found(&[("space.rs", "use crate::config::Config;\nuse crate::engine::Engine;\n")]);
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].1, 2);
-        assert_eq!(found(&[("engine/io.rs", "use crate::engine::Engine;\n")]), []);
+        for path in ROUTES {
+            assert_eq!(found(&[(path, "use crate::engine::Engine;\n")]), []);
+        }
+        let told = found(&[("engine/scrub/pace.rs", "use crate::engine::Engine;\n")]);
+        assert_eq!(told, [("a job knows nothing of the engine that routes to it".to_owned(), 1)]);
     }
 
     #[test]
@@ -220,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_call_methods_of_what_is_lent_in_a_circle_are_named() {
+    fn files_that_call_methods_of_one_type_in_a_circle_are_named() {
         let of = |file: &'static str, text: &str| {
             (file, format!("impl<P: Payload> Parts<P> {{\n    {text}\n}}\n"))
         };

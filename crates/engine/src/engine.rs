@@ -30,23 +30,24 @@ mod values;
 mod versions;
 mod volumes;
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
 
-use thermocline_format::{MediaClass, Packer, PoolId};
+use thermocline_format::{MediaClass, PoolId};
 use thermocline_types::{Time, UnitId};
 
 use crate::bugs::bug;
 use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
+use crate::device::{DeviceError, Done, OpId};
+use crate::engine::checkpoint::Checkpointer;
+use crate::engine::gc::Collector;
+use crate::engine::losing::Losing;
+use crate::engine::opening::{Recovered, Recovery};
+use crate::engine::scrub::Scrubber;
+use crate::engine::seal::Sealer;
+use crate::engine::trim::Trimmer;
 use crate::payload::Payload;
 use crate::request::{Action, HostError, HostRequest, Rejected, RequestId};
 use crate::tier::Stays;
-use crate::volumes::PageCursor;
-use checkpoint::Checkpoint;
-use gc::Gc;
-use opening::{Opening, Untold};
-use scrub::Scrub;
-use trim::Unmapping;
 
 pub use occupancy::Occupancy;
 pub(crate) use parts::Op;
@@ -62,20 +63,16 @@ pub use scrub::ScrubProgress;
 #[derive(Debug)]
 pub struct Engine<P: Payload> {
     parts: Parts<P>,
-    gc: Gc<P>,
-    stays: Stays,
-    /// Scratch of sealing: the slots of a chunk, and queues of the host.
-    picked: Vec<u32>,
-    packer: Packer,
-    order: Vec<usize>,
-    unmapping: VecDeque<Unmapping>,
-    /// Where the search for what is lost goes on.
-    losing: Option<PageCursor>,
-    scrubs: VecDeque<Scrub>,
-    checkpoint: Option<Checkpoint>,
-    opening: Option<Box<Opening<P>>>,
+    collector: Collector<P>,
+    sealer: Sealer,
+    trimmer: Trimmer,
+    losing: Losing,
+    scrubber: Scrubber,
+    checkpointer: Checkpointer,
+    /// The opening, until its record is written.
+    recovery: Option<Box<Recovery<P>>>,
     /// An opening that is over and that nobody was told of.
-    untold: Option<Untold>,
+    untold: Option<Recovered>,
     /// Whether there is nothing to do until something comes in.
     settled: bool,
     /// Whether there is more to look through than it may before others go.
@@ -104,22 +101,19 @@ impl<P: Payload> Engine<P> {
         let fast = u64::from(config.geometry.active_units(MediaClass::Fast));
         let parts = Parts::new(config, seed, format.unwrap_or(PoolId([0; 16])));
         let mut engine = Engine {
-            gc: Gc::default(),
-            stays: Stays::new(fast * parts.dense),
-            picked: Vec::new(),
-            packer: Packer::default(),
-            order: Vec::new(),
-            unmapping: VecDeque::new(),
-            losing: None,
-            scrubs: VecDeque::new(),
-            checkpoint: None,
-            opening: None,
+            collector: Collector::new(Stays::new(fast * parts.dense)),
+            sealer: Sealer::default(),
+            trimmer: Trimmer::default(),
+            losing: Losing::default(),
+            scrubber: Scrubber::default(),
+            checkpointer: Checkpointer::default(),
+            recovery: None,
             untold: None,
             settled: false,
             paused: false,
             parts,
         };
-        engine.begin_opening(format);
+        engine.recovery = Some(Recovery::begin(&mut engine.parts, format));
         Ok(engine)
     }
 
@@ -164,7 +158,8 @@ impl<P: Payload> Engine<P> {
         self.parts.asked_at = self.parts.now;
         let settled = std::mem::take(&mut self.settled);
         // What only waits in memory gives nobody anything to do.
-        self.settled = self.start(id, request) && settled && !self.hosts_may_be_ripe();
+        self.settled =
+            self.start(id, request) && settled && !self.sealer.hosts_may_be_ripe(&self.parts);
         Ok(())
     }
 
@@ -185,7 +180,7 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::Trim { extent, fua } => {
                 let request = self.accept(id, true, fua);
-                self.trim(request, extent);
+                self.trimmer.trim(&mut self.parts, request, extent);
             }
             HostRequest::FlushVolume { volume } => {
                 let request = self.accept(id, true, false);
@@ -197,27 +192,30 @@ impl<P: Payload> Engine<P> {
             }
             HostRequest::CreateVolume { name, blocks } => {
                 let request = self.accept(id, true, true);
-                self.create_volume(request, &name, blocks);
+                self.parts.create_volume(request, &name, blocks);
             }
             HostRequest::DeleteVolume { volume } => {
                 let request = self.accept(id, true, true);
-                self.delete_volume(request, volume);
+                self.trimmer.delete_volume(&mut self.parts, request, volume);
             }
             HostRequest::ResizeVolume { volume, blocks } => {
                 let request = self.accept(id, true, true);
-                self.resize_volume(request, volume, blocks);
+                self.trimmer.resize_volume(&mut self.parts, request, volume, blocks);
             }
             HostRequest::SetMedia { volume, media } => {
                 let request = self.accept(id, true, true);
-                self.set_media(request, volume, media);
+                if self.parts.set_media(request, volume, media) {
+                    self.collector.media_changed(&mut self.parts);
+                }
             }
             HostRequest::Scrub => {
                 let request = self.accept(id, false, false);
-                self.begin_scrub(scrub::Asked::Host(request), UnitId(0));
+                self.scrubber.begin(&mut self.parts, scrub::Asked::Host(request), UnitId(0));
             }
             HostRequest::Close => {
                 let request = self.accept(id, true, false);
-                self.begin_closing(request);
+                self.parts.phase = Phase::Closing;
+                self.parts.closing = Some(request);
             }
         }
         false
@@ -262,13 +260,16 @@ impl<P: Payload> Engine<P> {
         let writes = self.parts.cache.due().filter(|_| self.parts.config.write_cache);
         // What is overdue and cannot leave yet waits for more than time.
         let leaves = self.parts.destage.due().filter(|due| *due > self.parts.now);
-        let times = writes.into_iter().chain(leaves).chain(self.scrub_wakes(self.parts.now));
+        let times = writes
+            .into_iter()
+            .chain(leaves)
+            .chain(self.scrubber.wakes(self.parts.now, self.parts.asked_at));
         times.min().filter(|_| self.parts.phase == Phase::Open)
     }
 
     /// Tells the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        let scrubs = self.scrub_wakes(self.parts.now);
+        let scrubs = self.scrubber.wakes(self.parts.now, self.parts.asked_at);
         self.parts.now = self.parts.now.max(now);
         self.settled &= scrubs.is_none_or(|due| due > self.parts.now);
         if self.parts.cache.due().is_some_and(|due| due <= self.parts.now) {
@@ -281,25 +282,25 @@ impl<P: Payload> Engine<P> {
     /// A bounded piece of what can be done now. Returns whether anything was.
     fn work(&mut self) -> bool {
         match self.parts.phase {
-            Phase::Opening => return self.opening_step(),
+            Phase::Opening => return self.recover(),
             Phase::Failed => {
-                let worked = self.memory_step() | self.scrub_step();
+                let worked = self.memory_step() | self.scrubber.step(&mut self.parts);
                 return worked || self.has_work_left();
             }
             Phase::Closed => return false,
             Phase::Open | Phase::Closing => {}
         }
         let mut worked = self.memory_step();
-        worked |= self.unmap_step();
-        worked |= self.lose_step();
-        worked |= self.seal_ready();
+        worked |= self.trimmer.unmap_step(&mut self.parts);
+        worked |= self.losing.lose_step(&mut self.parts);
+        worked |= self.sealer.seal_ready(&mut self.parts);
         worked |= self.parts.close_overdue();
-        worked |= self.gc_step();
+        worked |= self.collect();
         worked |= self.parts.release_step();
-        worked |= self.checkpoint_step();
-        worked |= self.superblock_step();
+        worked |= self.checkpointer.step(&mut self.parts, self.trimmer.is_idle());
+        worked |= self.checkpointer.superblock_step(&mut self.parts);
         worked |= self.parts.load_step();
-        worked |= self.scrub_step();
+        worked |= self.scrubber.step(&mut self.parts);
         worked |= self.parts.flush_step();
         worked |= self.parts.relieve_step();
         worked || self.has_work_left()
@@ -309,5 +310,15 @@ impl<P: Payload> Engine<P> {
     /// taken over that need not be read.
     fn has_work_left(&self) -> bool {
         !self.parts.actions.is_empty() || self.parts.pages.has_arrived()
+    }
+
+    /// The device carried out `op`, or failed to.
+    ///
+    /// # Panics
+    /// If `op` is not on its way, or is answered with what was not asked for.
+    pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
+        self.handle_timeout(now);
+        self.settled = false;
+        self.answered(op, done);
     }
 }

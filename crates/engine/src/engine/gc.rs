@@ -9,10 +9,13 @@
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
 mod check;
-mod choice;
+pub(crate) mod choice;
 mod ending;
 mod lookup;
+mod pins;
 mod place;
+mod reads;
+mod staying;
 mod victim;
 
 use std::collections::VecDeque;
@@ -20,17 +23,18 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId};
+use thermocline_format::{Entry, Location, Places, VolumeId};
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, Lba, UnitId, Version};
+use thermocline_types::{Class, Lba, UnitId};
 
-use crate::collection::Victim;
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
-use crate::engine::{Engine, Op};
+use crate::engine::gc::choice::Choice;
+use crate::engine::{Op, Parts};
 use crate::map::{PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
+use crate::tier::Stays;
 use crate::volumes::PageCursor;
 
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
@@ -40,9 +44,6 @@ const READY: usize = 256;
 const STEP: usize = 64;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
-
-/// Reads of a victim that are tried again when they fail. Chosen, not measured.
-const RETRIES: u32 = 16;
 
 /// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
 /// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
@@ -142,7 +143,7 @@ struct Round {
 
 /// Garbage collection.
 #[derive(Debug)]
-pub(crate) struct Gc<P> {
+pub(crate) struct Collector<P> {
     job: Option<Job<P>>,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
@@ -157,11 +158,13 @@ pub(crate) struct Gc<P> {
     round: Round,
     /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
     owes_fast: bool,
+    stays: Stays,
 }
 
-impl<P> Default for Gc<P> {
-    fn default() -> Self {
-        Gc {
+impl<P> Collector<P> {
+    /// Of a pool in which `stays` says how much of what leaves fast units goes to others.
+    pub(crate) fn new(stays: Stays) -> Collector<P> {
+        Collector {
             job: None,
             stuck: FxHashSet::default(),
             kept: FxHashSet::default(),
@@ -170,17 +173,8 @@ impl<P> Default for Gc<P> {
             starved_at: None,
             round: Round::default(),
             owes_fast: false,
+            stays,
         }
-    }
-}
-
-impl<P> Gc<P> {
-    /// Whether there is a unit for blocks of fast volumes, or was for those of the same victim.
-    pub(crate) fn has_unit_to_stay(&mut self, now: bool) -> bool {
-        self.job.as_mut().is_some_and(|job| {
-            job.stays |= now;
-            job.stays
-        })
     }
 }
 
@@ -196,147 +190,97 @@ impl<P> Job<P> {
     }
 }
 
-impl<P: Payload> Engine<P> {
+/// What a step of garbage collection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Collected {
+    /// Whether anything was done.
+    pub(crate) worked: bool,
+    /// What is to be done since there is no victim.
+    pub(crate) lacks: Option<Choice>,
+}
+
+impl Collected {
+    fn nothing() -> Collected {
+        Collected { worked: false, lacks: None }
+    }
+
+    fn something() -> Collected {
+        Collected { worked: true, lacks: None }
+    }
+
+    /// As this, where something else was done if it `worked`.
+    fn or(self, worked: bool) -> Collected {
+        Collected { worked: self.worked || worked, ..self }
+    }
+}
+
+impl<P: Payload> Collector<P> {
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
-    pub(crate) fn gc_step(&mut self) -> bool {
-        let worked = self.collect();
-        self.tell_victim();
-        worked
+    pub(crate) fn step(&mut self, p: &mut Parts<P>) -> Collected {
+        let collected = self.collect(p);
+        self.tell_victim(p);
+        collected
     }
 
-    /// Others are to know what is left of the victim.
-    fn tell_victim(&mut self) {
-        let victim = self.gc.job.as_ref().map(|job| {
-            let (over, placed) = (job.step == Step::Done, job.has_placed_all());
-            let staged_all = (over || job.drains && job.valid.is_empty()) && placed;
-            let is_over = over && placed && job.pins.is_empty();
-            Victim { unit: job.victim, staged_all, is_over, pins: job.pins.len() }
-        });
-        self.parts.collection.set_victim(victim);
-    }
-
-    fn collect(&mut self) -> bool {
-        let needed = self.parts.host_has_no_unit();
-        self.parts.collection.borrow_only_if(needed);
-        let ended = self.end_victims();
-        let Some(job) = &self.gc.job else { return self.gc_next() || ended };
+    fn collect(&mut self, p: &mut Parts<P>) -> Collected {
+        let needed = p.host_has_no_unit();
+        p.collection.borrow_only_if(needed);
+        let ended = self.end_victims(p);
+        let Some(job) = &self.job else { return self.begin_next(p).or(ended) };
         let (step, ready, pending) = (job.step, job.ready.len(), job.pending());
         let read = job.reading.front().is_some_and(|reading| reading.left == 0);
-        let placed = ready > 0 && self.place();
+        let placed = ready > 0 && self.place(p);
         let read = read && self.segment_read();
+        let mut lacks = None;
         let moved = match step {
-            Step::Walk(from) if self.gc.is_behind() => self.look_up(from),
+            Step::Walk(from) if self.is_behind() => self.look_up(p, from),
             Step::Walk(_) if pending > READY => false,
-            Step::Walk(from) => self.walk(from),
-            Step::Searching(cursor) => self.search(cursor),
+            Step::Walk(from) => self.walk(p, from),
+            Step::Searching(cursor) => self.search(p, cursor),
             Step::Walking => false,
-            Step::Done => pending == 0 && self.finish_job(),
+            Step::Done => pending == 0 && self.finish_job(p, &mut lacks),
         };
-        placed || read || moved || ended
+        Collected { worked: placed || read || moved || ended, lacks }
     }
 
     /// A unit is empty: whatever of it could not be copied is gone.
-    pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
-        self.gc.stuck.remove(&unit.0);
-        self.gc.kept.remove(&unit.0);
-        self.gc.left_to_fast.remove(&unit.0);
+    pub(crate) fn unstick(&mut self, unit: UnitId) {
+        self.stuck.remove(&unit.0);
+        self.kept.remove(&unit.0);
+        self.left_to_fast.remove(&unit.0);
     }
 
     /// A volume is on other media from now on: what stayed may leave.
-    pub(crate) fn gc_media_changed(&mut self) {
-        for unit in self.gc.left_to_fast.drain() {
-            self.parts.destage.begin_age(UnitId(unit), self.parts.now);
+    pub(crate) fn media_changed(&mut self, p: &mut Parts<P>) {
+        for unit in self.left_to_fast.drain() {
+            p.destage.begin_age(UnitId(unit), p.now);
         }
-    }
-
-    fn begin_job(&mut self, victim: UnitId) {
-        self.gc.starved_at = None;
-        self.gc.round.victims += 1;
-        let valid = self.parts.space.units().valid_count(victim);
-        let end = self.parts.space.units().written(victim);
-        // What is destaged takes no room where it was.
-        let fast = self.parts.space.media_of(victim) == MediaClass::Fast;
-        let dense = if fast { u64::MAX } else { self.parts.dense };
-        if fast == self.parts.config.geometry.is_tiered() {
-            self.parts.collection.pace_mut().set_ratio(
-                valid,
-                self.parts.config.geometry.blocks_per_unit(),
-                dense,
-            );
-            self.parts.collection.pace_mut().set_unit(self.parts.dense);
-            self.parts.collection.pace_mut().begin(valid, end);
-        }
-        if !fast {
-            self.parts.config.placement.collected(
-                self.parts.space.units(),
-                victim,
-                self.parts.host_writes,
-            );
-        }
-        let tiered = self.parts.config.geometry.is_tiered();
-        self.gc.owes_fast = if self.parts.space.is_condemned(victim) {
-            tiered && self.parts.is_short(MediaClass::Fast)
-        } else {
-            self.gc.owes_fast && !fast
-        };
-        self.parts.space.begin_relocation(victim);
-        self.gc.job = Some(Job {
-            victim,
-            step: Step::Walk(0),
-            next: 0,
-            segment_end: self.segment_blocks().min(end),
-            end,
-            chunks: 0,
-            valid: Vec::new(),
-            reading: VecDeque::new(),
-            segments: 0,
-            ready: VecDeque::new(),
-            found: 0,
-            retries: RETRIES,
-            stays: false,
-            early: fast
-                && !self.parts.is_short(MediaClass::Fast)
-                && !self.parts.space.is_condemned(victim),
-            at_first: valid,
-            known: FxHashSet::default(),
-            unknown: Vec::new(),
-            broken: false,
-            pins: Vec::new(),
-            drains: false,
-            search: None,
-        });
-    }
-
-    fn segment_blocks(&self) -> u32 {
-        let block = self.parts.config.geometry.logical_block().bytes() as u64;
-        (self.parts.config.gc.segment_bytes / block)
-            .clamp(1, u64::from(self.parts.config.geometry.blocks_per_unit())) as u32
     }
 
     /// Reads on in the victim until its segment is known.
-    fn walk(&mut self, from: u32) -> bool {
-        let job = self.gc.job.as_mut().expect("a job is at this step");
+    fn walk(&mut self, p: &mut Parts<P>, from: u32) -> bool {
+        let job = self.job.as_mut().expect("a job is at this step");
         if from >= job.segment_end {
             job.next = from;
-            return self.read_valid();
+            return self.read_valid(p);
         }
         job.step = Step::Walking;
         let (victim, left) = (job.victim, job.end - from);
-        let block = self.parts.config.geometry.logical_block().bytes() as u32;
+        let block = p.config.geometry.logical_block().bytes() as u32;
         let header = thermocline_format::MAX_HEADER_BYTES as u32 / block;
-        let (window, data) = match self.parts.config.gc.read_plan {
+        let (window, data) = match p.config.gc.read_plan {
             ReadPlan::Basic => (header, false),
-            ReadPlan::Segment => (self.parts.config.gc.read_bytes / block, true),
+            ReadPlan::Segment => (p.config.gc.read_bytes / block, true),
             ReadPlan::Cost { command_bytes } => {
-                (command_bytes.min(self.parts.config.gc.read_bytes) / block, true)
+                (command_bytes.min(p.config.gc.read_bytes) / block, true)
             }
         };
         let window = window.max(header).min(left);
-        self.parts.stats.gc_reads += 1;
-        self.parts.stats.gc_bytes_read += u64::from(window) * u64::from(block);
+        p.stats.gc_reads += 1;
+        p.stats.gc_bytes_read += u64::from(window) * u64::from(block);
         let at = Location { unit: victim, block: from };
-        let pool = self.parts.pool;
-        let generation = self.parts.space.known_generation(victim);
+        let pool = p.pool;
+        let generation = p.space.known_generation(victim);
         let cmd = ReadChunks {
             at,
             window,
@@ -346,21 +290,21 @@ impl<P: Payload> Engine<P> {
             data,
             versions: Versions::AsRead,
         };
-        let op = self.parts.ops.insert(Op::GcChunks { request: cmd });
-        self.parts.device(op, DeviceCmd::ReadChunks(cmd));
+        let op = p.ops.insert(Op::GcChunks { request: cmd });
+        p.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }
 
-    pub(crate) fn gc_chunks_found(&mut self, found: &FoundChunks<P>) {
-        let mut job = self.gc.job.take().expect("a job asked for the chunks");
-        let pays = self.parts.space.media_of(job.victim) == self.parts.config.host_media();
+    pub(crate) fn chunks_found(&mut self, p: &mut Parts<P>, found: &FoundChunks<P>) {
+        let mut job = self.job.take().expect("a job asked for the chunks");
+        let pays = p.space.media_of(job.victim) == p.config.host_media();
         for chunk in &found.chunks {
             job.chunks += 1;
             let before = job.valid.len() + job.unknown.len();
-            self.find_valid(&mut job, chunk);
+            self.find_valid(p, &mut job, chunk);
             if pays {
                 let valid = job.valid.len() + job.unknown.len() - before;
-                self.parts.collection.pace_mut().look_through(chunk.header.blocks, valid as u32);
+                p.collection.pace_mut().look_through(chunk.header.blocks, valid as u32);
             }
         }
         let stopped = found.unsound || found.chunks.is_empty();
@@ -370,23 +314,23 @@ impl<P: Payload> Engine<P> {
             job.segment_end = job.end;
             job.broken = true;
         }
-        self.gc.job = Some(job);
-        self.tell_victim();
+        self.job = Some(job);
+        self.tell_victim(p);
     }
 
     /// Adds the blocks of a chunk of the victim that the map points at.
-    fn find_valid(&mut self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
+    fn find_valid(&mut self, p: &mut Parts<P>, job: &mut Job<P>, chunk: &FoundChunk<P>) {
         let header = &*chunk.header;
         // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
         let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
-        let places = header.places(&self.parts.config.geometry);
+        let places = header.places(&p.config.geometry);
         let mut number = 0;
         for run in header.entries.chunk_by(same) {
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
-                && let Some(volume) = self.parts.volumes.index(id)
+                && let Some(volume) = p.volumes.index(id)
             {
-                self.find_valid_run(job, chunk, run, (volume, id), places, number);
+                self.find_valid_run(p, job, (chunk, run), (volume, id), (places, number));
             }
             number += blocks;
         }
@@ -395,17 +339,16 @@ impl<P: Payload> Engine<P> {
     /// Adds what is valid of a run of blocks of one volume, the first of which is block `number` of the chunk.
     fn find_valid_run(
         &mut self,
+        p: &mut Parts<P>,
         job: &mut Job<P>,
-        chunk: &FoundChunk<P>,
-        run: &[Entry],
+        (chunk, run): (&FoundChunk<P>, &[Entry]),
         (volume, id): (u16, VolumeId),
-        places: Places,
-        number: u32,
+        (places, number): (Places, u32),
     ) {
-        let map = self.parts.volumes.map(volume);
+        let map = p.volumes.map(volume);
         let (blocks, base) = (map.blocks, map.base);
-        let redundant = self.parts.members_of(job.victim) > 0;
-        if !self.parts.space.knows_valid(job.victim) {
+        let redundant = p.members_of(job.victim) > 0;
+        if !p.space.knows_valid(job.victim) {
             let lbas = run.iter().filter_map(|entry| match *entry {
                 Entry::Data { lba, .. } if lba.0 < blocks => Some(lba.0),
                 _ => None,
@@ -415,23 +358,23 @@ impl<P: Payload> Engine<P> {
         for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
-            let value = Value::new(self.parts.config.geometry.address(at), crc);
+            let value = Value::new(p.config.geometry.address(at), crc);
             if lba.0 >= blocks {
                 continue;
             }
-            let valid = self.parts.is_valid(volume, lba.0, value);
+            let valid = p.is_valid(volume, lba.0, value);
             if valid == Some(false) {
                 continue;
             }
             // Where the map alone knows, the page stays until what is copied was sealed.
-            let pinned = self.parts.space.knows_valid(job.victim)
-                || valid.is_some() && self.may_pin(job, (volume, id, lba.0 / PAGE));
+            let pinned = p.space.knows_valid(job.victim)
+                || valid.is_some() && self.may_pin(p, job, (volume, id, lba.0 / PAGE));
             let known = valid.is_some() && pinned;
             mark!(PackedSurvivor if places.behind(number).is_none());
             let mut valid = Valid {
                 volume,
                 id,
-                from: self.parts.space.units().class(job.victim),
+                from: p.space.units().class(job.victim),
                 crc,
                 lba: lba.0,
                 value,
@@ -441,11 +384,11 @@ impl<P: Payload> Engine<P> {
             };
             // One that is wrong is read once more, where there are other versions of it.
             let payload = chunk.block(number, &places);
-            let again = |payload: &P| redundant && !self.is_survivor(&valid, payload, 0);
+            let again = |payload: &P| redundant && !self.is_survivor(p, &valid, payload, 0);
             valid.payload = payload.filter(|payload| !again(payload));
             if known {
                 job.found += 1;
-                self.parts.config.placement.prefetch_survivor(Lba(base + lba.0));
+                p.config.placement.prefetch_survivor(Lba(base + lba.0));
                 job.valid.push(valid);
             } else {
                 job.unknown.push(valid);
@@ -453,79 +396,23 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    pub(crate) fn gc_unreadable(&mut self, _error: DeviceError) {
-        let Some(job) = &mut self.gc.job else { return };
+    pub(crate) fn unreadable(&mut self, _error: DeviceError) {
+        let Some(job) = &mut self.job else { return };
         job.step = Step::Walk(job.end);
         job.segment_end = job.end;
         job.broken = true;
         mark!(VictimUnreadable);
     }
 
-    /// Reads the valid blocks of the segment that are not in memory yet, while the next one is looked through.
-    fn read_valid(&mut self) -> bool {
-        let per_block = self.parts.config.geometry.logical_block().per_block();
-        let segment = self.segment_blocks();
-        let mut job = self.gc.job.take().expect("a job is at this step");
-        let mut valid = std::mem::take(&mut job.valid);
-        valid.sort_unstable_by_key(|valid| valid.at.block);
-        let utilisation = (valid.len() as f32 / (segment / per_block).max(1) as f32).min(1.0);
-        let reads = self.plan_reads(&valid);
-        for range in &reads {
-            self.read_range(&valid[range.clone()], job.segments, range.start);
-        }
-        let (number, left) = (job.segments, reads.len() as u32);
-        job.reading.push_back(Reading { segment: number, valid, reads, left, utilisation });
-        job.segments += 1;
-        job.segment_end = (job.next + segment).min(job.end);
-        let over = job.next >= job.end && !job.is_behind();
-        job.step = if over { Step::Done } else { Step::Walk(job.next) };
-        self.gc.job = Some(job);
-        true
-    }
-
-    /// Reads a run of valid blocks of a segment; `first` is the index of the first.
-    fn read_range(&mut self, run: &[Valid<P>], segment: u32, first: usize) {
-        let per_block = self.parts.config.geometry.logical_block().per_block();
-        let (at, last) = (run[0].at, run[run.len() - 1].at);
-        let blocks = (last.block - at.block) / per_block + 1;
-        self.parts.stats.gc_reads += 1;
-        self.parts.stats.gc_bytes_read += u64::from(blocks) * 4096;
-        let op = self.parts.ops.insert(Op::GcRead { segment, first });
-        self.parts
-            .device(op, DeviceCmd::Read { at, blocks, into: None, version: Version::AS_READ });
-    }
-
-    /// Runs of valid blocks, as indices, each to be read by one command.
-    fn plan_reads(&self, valid: &[Valid<P>]) -> Vec<Range<usize>> {
-        let block = self.parts.config.geometry.logical_block();
-        let gap = match self.parts.config.gc.read_plan {
-            ReadPlan::Basic => 0,
-            ReadPlan::Segment => u32::MAX,
-            ReadPlan::Cost { command_bytes } => command_bytes,
-        };
-        let most = self.parts.config.gc.read_bytes.max(4096);
-        let mut reads: Vec<Range<usize>> = Vec::new();
-        for (index, next) in valid.iter().enumerate().filter(|(_, valid)| valid.payload.is_none()) {
-            if let Some(last) = reads.last_mut() {
-                let (head, tail) = (&valid[last.start], &valid[last.end - 1]);
-                let between =
-                    (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
-                let whole =
-                    (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
-                let basic = self.parts.config.gc.read_plan == ReadPlan::Basic;
-                if next.chunk == tail.chunk && between <= gap && whole <= most && !basic {
-                    last.end = index + 1;
-                    continue;
-                }
-            }
-            reads.push(index..index + 1);
-        }
-        reads
-    }
-
-    pub(crate) fn gc_data_read(&mut self, segment: u32, first: usize, data: Option<&P>) {
-        let per_block = self.parts.config.geometry.logical_block().per_block();
-        let Some(mut job) = self.gc.job.take() else { return };
+    pub(crate) fn data_read(
+        &mut self,
+        p: &mut Parts<P>,
+        segment: u32,
+        first: usize,
+        data: Option<&P>,
+    ) {
+        let per_block = p.config.geometry.logical_block().per_block();
+        let Some(mut job) = self.job.take() else { return };
         let reading = job.reading.iter_mut().find(|reading| reading.segment == segment);
         let reading = reading.expect("a segment is there until all of it was read");
         let range = reading.reads.iter().find(|range| range.start == first).cloned();
@@ -535,8 +422,8 @@ impl<P: Payload> Engine<P> {
             mark!(VictimReadAgain);
             // The unit cannot be freed without these blocks, and the others would be copied for nothing.
             job.retries -= 1;
-            self.read_range(&reading.valid[range], segment, first);
-            self.gc.job = Some(job);
+            self.read_range(p, &reading.valid[range], segment, first);
+            self.job = Some(job);
             return;
         }
         if let Some(data) = data {
@@ -547,12 +434,12 @@ impl<P: Payload> Engine<P> {
             }
         }
         reading.left -= 1;
-        self.gc.job = Some(job);
+        self.job = Some(job);
     }
 
     /// The blocks of the first segment that was being read are in memory: they can be placed.
     fn segment_read(&mut self) -> bool {
-        let job = self.gc.job.as_mut().expect("a job reads");
+        let job = self.job.as_mut().expect("a job reads");
         let Some(Reading { valid, utilisation, .. }) = job.reading.pop_front() else {
             return false;
         };

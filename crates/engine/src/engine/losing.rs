@@ -5,10 +5,12 @@
 //! Nothing of this is logged. The state of the device is in each record, so an opening begins anew; a checkpoint makes
 //! the pages durable, and with them the counts by which the device is seen to hold nothing.
 
+use std::fmt::Debug;
+
 use thermocline_format::DeviceState;
 
 use crate::bugs::bug;
-use crate::engine::{Engine, Parts, Phase};
+use crate::engine::{Parts, Phase};
 use crate::map::{Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -20,67 +22,76 @@ use crate::volumes::{PageCursor, Walk};
 /// What looking at a page costs of the budget, in words of 64 pages. Chosen: so that a step looks at a few pages.
 const LOOK: u32 = WORDS / 8;
 
-impl<P: Payload> Engine<P> {
+/// The search for what is lost: where it goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Losing(Option<PageCursor>);
+
+impl Losing {
     /// Begins to look for what is lost, if a device is.
-    pub(super) fn begin_losing(&mut self) {
-        let devices = self.parts.config.geometry.devices();
+    pub(super) fn begin_losing<P: Payload>(&mut self, p: &mut Parts<P>) {
+        let devices = p.config.geometry.devices();
         if devices.iter().any(|device| device.state == DeviceState::Lost) {
-            self.losing = Some(PageCursor::default());
+            self.0 = Some(PageCursor::default());
         }
     }
 
     /// Looks at some pages. Returns whether anything was done.
-    pub(crate) fn lose_step(&mut self) -> bool {
-        let Some(mut cursor) = self.losing else { return false };
+    pub(crate) fn lose_step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let Some(mut cursor) = self.0 else { return false };
         let (mut budget, mut worked) = (WORDS, false);
         while budget > 0 {
             let before = cursor;
-            match self.parts.next_page(&mut cursor, Wanted::Held, &mut budget) {
+            match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) => {
-                    self.parts.pages.need(Needs::Losing, Some((volume, page)));
-                    match self.parts.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep) {
-                        Loaded::Yes => self.lose_page(volume, page),
-                        Loaded::No(_) => self.parts.stats.lost_pages += 1,
+                    p.pages.need(Needs::Losing, Some((volume, page)));
+                    match p.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep) {
+                        Loaded::Yes => self.lose_page(p, volume, page),
+                        Loaded::No(_) => p.stats.lost_pages += 1,
                         Loaded::Wait(_) | Loaded::NoRoom => {
                             mark!(LosingWaits);
-                            self.losing = Some(before);
+                            self.0 = Some(before);
                             return worked;
                         }
                     }
-                    self.parts.pages.need(Needs::Losing, None);
+                    p.pages.need(Needs::Losing, None);
                     budget = budget.saturating_sub(LOOK);
                 }
                 Walk::Pause => {}
                 Walk::End => {
-                    self.losing = None;
-                    self.parts.want_checkpoint();
+                    self.0 = None;
+                    p.want_checkpoint();
                     return true;
                 }
             }
             worked = true;
         }
-        self.losing = Some(cursor);
+        self.0 = Some(cursor);
         worked
     }
 
     /// Makes lost what a page in memory says to be on a device that is. What was written again and waits in memory will
     /// be elsewhere soon.
-    fn lose_page(&mut self, volume: u16, page: u64) {
-        let map = self.parts.volumes.map(volume);
+    fn lose_page<P: Payload>(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
+        let map = p.volumes.map(volume);
         let (id, end) = (map.id, ((page + 1) * PAGE).min(map.blocks));
         let mut run: Option<Extent> = None;
         for lba in page * PAGE..end {
-            let at = self.parts.volumes.map(volume).get(lba);
+            let at = p.volumes.map(volume).get(lba);
             let Mapping::At(value) = at else { continue };
-            if !self.parts.is_on_lost(value) {
+            if !p.is_on_lost(value) {
                 continue;
             }
-            self.parts.lose_block(volume, lba, value);
-            self.parts.note_lost(&mut run, id, lba);
+            p.lose_block(volume, lba, value);
+            p.note_lost(&mut run, id, lba);
         }
-        self.parts.tell_lost(run);
-        self.parts.volumes.note_pages(volume);
-        self.parts.stats.looked_at += PAGE;
+        p.tell_lost(run);
+        p.volumes.note_pages(volume);
+        p.stats.looked_at += PAGE;
+    }
+
+    /// The share of all maps that was looked through, while anything is looked for.
+    pub(crate) fn share<P: Payload>(&self, p: &Parts<P>) -> Option<f64> {
+        self.0.map(|cursor| p.volumes.share_before(cursor))
     }
 }
 

@@ -8,7 +8,7 @@ use thermocline_types::{DeviceId, Lba, Time, UnitId, Version};
 use crate::device::PageBytes;
 use crate::engine::occupancy::Occupancy;
 use crate::engine::runs::Run;
-use crate::engine::scrub::{Asked, Pace, Scrub, ScrubProgress};
+use crate::engine::scrub::{Asked, Pace, ScrubProgress};
 use crate::engine::{Engine, Phase};
 use crate::map::{FRAME_BYTES, VolumeMap};
 use crate::payload::Payload;
@@ -20,7 +20,7 @@ impl<P: Payload> Engine<P> {
     /// While what is lost is looked for, the share of all maps that was looked through.
     #[must_use]
     pub fn losing(&self) -> Option<f64> {
-        self.losing.map(|cursor| self.parts.volumes.share_before(cursor))
+        self.losing.share(&self.parts)
     }
 
     /// Blocks of hosts that wait in memory or are on their way to media.
@@ -131,7 +131,7 @@ impl<P: Payload> Engine<P> {
     /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
     #[must_use]
     pub fn map_memory(&self) -> u64 {
-        let unmapped = self.opening.as_ref().map_or(0, |opening| opening.unmapped_bytes());
+        let unmapped = self.recovery.as_ref().map_or(0, |recovery| recovery.unmapped_bytes());
         self.parts.volumes.memory_bytes() + unmapped
     }
 
@@ -152,7 +152,7 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn scrubbed(&self) -> f64 {
         let units = f64::from(self.parts.config.geometry.units());
-        self.scrubs.front().map_or(1.0, |scrub| f64::from(scrub.unit().0) / units)
+        self.scrubber.unit().map_or(1.0, |unit| f64::from(unit.0) / units)
     }
 
     /// Blocks that units of `media` hold and that count, less what waits in memory to overwrite them. Looks at each
@@ -194,7 +194,7 @@ impl<P: Payload> Engine<P> {
     /// maps hold for themselves, and one for copies, which free others.
     #[must_use]
     pub fn least_empty(&self) -> u32 {
-        self.parts.reserve_of(MediaClass::Capacity) + 1
+        self.parts.least_empty()
     }
 
     /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end.
@@ -202,10 +202,10 @@ impl<P: Payload> Engine<P> {
     /// another one, nor when the pool is not open.
     pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
         self.handle_timeout(now);
-        let begins = self.parts.phase == Phase::Open && self.scrubs.is_empty();
+        let begins = self.parts.phase == Phase::Open && self.scrubber.is_idle();
         if begins {
             let pace = Pace::new(self.parts.now);
-            self.begin_scrub(Asked::Background(pace), from);
+            self.scrubber.begin(&mut self.parts, Asked::Background(pace), from);
             self.settled = false;
         }
         begins
@@ -315,6 +315,6 @@ impl<P: Payload> Engine<P> {
     /// The scrub in the background, while there is one.
     #[must_use]
     pub fn background_scrub(&self) -> Option<ScrubProgress> {
-        self.scrubs.iter().find_map(Scrub::in_background)
+        self.scrubber.in_background()
     }
 }

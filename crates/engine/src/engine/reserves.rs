@@ -274,4 +274,9 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn held_from_borrowers(&self) -> u32 {
         u32::from(!self.is_freed_by_copies())
     }
+
+    /// As [`crate::Engine::least_empty`].
+    pub(crate) fn least_empty(&self) -> u32 {
+        self.reserve_of(MediaClass::Capacity) + 1
+    }
 }

@@ -1,23 +1,21 @@
 //! Which job goes on with what: completions of the device, what became durable, and failures.
 
-use thermocline_format::{
-    Entry, Location, MapPage, PageId, Sequence, VolumeId, VolumeMedia, VolumeName,
-};
-use thermocline_types::{Class, DeviceId, Time, UnitId};
+use thermocline_format::{Location, MapPage, PageId, Sequence};
+use thermocline_types::{Class, DeviceId, UnitId};
 
 use crate::bugs::bug;
-use crate::device::{Body, Chunk, DeviceError, Done, OpId, PageBytes};
+use crate::device::{Chunk, DeviceError, Done, OpId, PageBytes};
 use crate::durability::Then;
-use crate::engine::checkpoint::Checkpoint;
-use crate::engine::opening::Untold;
-use crate::engine::trim::{Afterwards, Unmapping};
-use crate::engine::versions::Judged;
+use crate::engine::gc::Collected;
+use crate::engine::gc::choice::Choice;
+use crate::engine::opening::{Recovered, Stepped};
+use crate::engine::versions::{Judge, Judged};
 use crate::engine::{Engine, Op, Phase};
 use crate::map::{Mapping, Value, VolumeMap};
 use crate::marks::mark;
 use crate::pages::{Parked, Tried, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, Extent, HostError, Notice, OpenError, Reply};
+use crate::request::{Action, Extent, HostError, Notice, OpenError};
 use crate::superblocks::Purpose;
 use crate::write_cache::Owner;
 
@@ -26,10 +24,10 @@ const FAILURES: u32 = 8;
 
 impl<P: Payload> Engine<P> {
     /// Tells that requests are accepted, as soon as they are.
-    pub(crate) fn tell_open(&mut self) {
+    fn tell_open(&mut self) {
         let safe = self.parts.superblocks.are_settled() || self.parts.phase == Phase::Failed;
-        let due = |untold: &mut Untold| safe || !untold.has_holes;
-        if let Some(Untold { chunks, entries, .. }) = self.untold.take_if(due) {
+        let due = |untold: &mut Recovered| safe || !untold.has_holes;
+        if let Some(Recovered { chunks, entries, .. }) = self.untold.take_if(due) {
             self.parts.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
         }
     }
@@ -51,86 +49,12 @@ impl<P: Payload> Engine<P> {
             match then {
                 Then::Host { request } => self.parts.request_progress(request, 1, None),
                 Then::Release { units } => self.parts.reset_released(&units),
-                Then::Scrub => self.scrub_goes_on(),
+                Then::Scrub => self.scrubber.goes_on(),
                 Then::Dead => self.parts.space.dead_flushed(),
-                Then::Pages { target } => self.pages_durable(target),
+                Then::Pages { target } => self.checkpointer.pages_durable(&mut self.parts, target),
                 Then::Superblock => self.superblock_durable(),
             }
         }
-    }
-
-    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
-        if let Err(error) = self.parts.may_have(name, blocks) {
-            return self.parts.request_progress(request, 1, Some(error));
-        }
-        let volume = self.parts.volumes.next_id();
-        self.parts.volumes.add(volume, name.clone(), blocks, self.parts.addresses);
-        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
-        entries.extend(Entry::name_parts(volume, name));
-        self.parts.requests.set_reply(request, Reply::Created(volume));
-        self.parts.cache.say(entries, vec![Owner::Request(request)]);
-    }
-
-    pub(crate) fn delete_volume(&mut self, request: u32, volume: VolumeId) {
-        let Some(index) = self.parts.volumes.index(volume) else {
-            return self.parts.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        self.parts.volumes.hide(index);
-        let mut entries = vec![Entry::VolumeDelete { volume }];
-        if bug!(self.parts.config, DeleteNotLogged) {
-            entries.clear();
-            entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
-        }
-        self.parts.cache.say(entries, vec![Owner::Request(request)]);
-        self.unmap_deleted(index);
-    }
-
-    /// Unmaps the blocks of a deleted volume, and forgets it then.
-    pub(crate) fn unmap_deleted(&mut self, index: u16) {
-        let end = self.parts.volumes.map(index).blocks;
-        self.parts.pages.forget_damage(index, 0, u64::MAX);
-        let afterwards = Afterwards::Forget;
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: 0,
-            end,
-            request: None,
-            afterwards,
-        });
-    }
-
-    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) {
-        let Some(index) = self.parts.volumes.index(volume) else {
-            return self.parts.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        if !self.parts.config.geometry.is_tiered() && media != VolumeMedia::Auto {
-            return self.parts.request_progress(request, 1, Some(HostError::NoFastDevice));
-        }
-        self.parts.volumes.map_mut(index).media = media;
-        self.gc_media_changed();
-        let entries = vec![Entry::VolumeMedia { volume, media }];
-        self.parts.cache.say(entries, vec![Owner::Request(request)]);
-    }
-
-    pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {
-        let Some(index) = self.parts.volumes.index(volume) else {
-            return self.parts.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        let old = self.parts.volumes.map(index).blocks;
-        if let Err(error) = self.parts.may_grow(old, blocks, self.parts.volumes.all().len()) {
-            return self.parts.request_progress(request, 1, Some(error));
-        }
-        let map = self.parts.volumes.map_mut(index);
-        map.limit = map.limit.min(blocks);
-        self.parts.requests.set_resizes(request, volume);
-        self.parts.pages.forget_damage(index, 0, u64::MAX);
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: blocks.min(old),
-            end: old,
-            request: Some(request),
-            afterwards: Afterwards::Resize(blocks),
-        });
     }
 
     fn superblock_written(&mut self, result: Result<(), DeviceError>) {
@@ -150,14 +74,11 @@ impl<P: Payload> Engine<P> {
         };
         let record = self.parts.superblocks.durable().expect("it counts now");
         self.parts.space.set_listed(&record.open_units);
-        let ends_unclean = self.checkpoint.as_ref().is_some_and(Checkpoint::ends_unclean);
+        let ends_unclean = self.checkpointer.ends_unclean();
         let ends = record.clean || counts.purpose == Purpose::Checkpoint && ends_unclean;
         self.parts.reserve(&counts.fresh);
-        if counts.purpose == Purpose::MoreUnits
-            && let Some(checkpoint) = &mut self.checkpoint
-        {
-            mark!(CheckpointListsUnits);
-            checkpoint.list(&counts.fresh);
+        if counts.purpose == Purpose::MoreUnits {
+            self.checkpointer.list(&counts.fresh);
         }
         for value in counts.obsolete {
             self.parts.drop_value(value);
@@ -177,9 +98,7 @@ impl<P: Payload> Engine<P> {
 
     /// The record of a checkpoint counts.
     fn checkpointed(&mut self) {
-        let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages());
-        self.parts.due.end();
-        self.parts.moved.clear();
+        let pages = self.checkpointer.end(&mut self.parts);
         let unsettled = self.parts.superblocks.settle();
         self.parts.pages_landed();
         self.parts.begin_unit_table();
@@ -196,7 +115,7 @@ impl<P: Payload> Engine<P> {
     fn unit_reset(&mut self, unit: UnitId, result: Result<(), DeviceError>) {
         self.parts.space.reset_answered(unit, result.is_ok());
         match result {
-            Ok(()) => self.gc_unstick(unit),
+            Ok(()) => self.collector.unstick(unit),
             Err(DeviceError::Gone) => self.fail(),
             Err(_) => {
                 mark!(ResetFailed);
@@ -245,8 +164,10 @@ impl<P: Payload> Engine<P> {
         match decoded {
             Some(MapPage(entries)) => {
                 self.parts.page_loaded(volume, page, entries.as_slice());
-                if self.parts.phase == Phase::Opening {
-                    self.page_opened(volume, page);
+                if self.parts.phase == Phase::Opening
+                    && let Some(recovery) = &mut self.recovery
+                {
+                    recovery.page_opened(&mut self.parts, volume, page);
                 }
                 self.parts.volumes.note_pages(volume);
             }
@@ -267,7 +188,7 @@ impl<P: Payload> Engine<P> {
         self.parts.pages.let_go(held);
         match what {
             Waits::Read { request, extent, into } => {
-                self.parts.read_again(request, extent, into, tried)
+                self.parts.read_again(request, extent, into, tried);
             }
             Waits::Write { request, extent, data, handle } => {
                 self.parts.write_again(request, extent, data, handle, tried);
@@ -291,7 +212,7 @@ impl<P: Payload> Engine<P> {
             mark!(DeviceGivenUp);
             self.fail();
             self.parts.keep_in_memory(chunk, class);
-            self.pages_lost(chunk);
+            self.checkpointer.pages_lost(&mut self.parts, chunk);
             return;
         }
         if self.parts.space.next_of(class).is_some_and(|at| at.unit == unit) {
@@ -320,7 +241,7 @@ impl<P: Payload> Engine<P> {
 
     /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
     /// complete, all writing fails, and they can be read from memory.
-    pub(crate) fn fail_staged(&mut self) -> bool {
+    fn fail_staged(&mut self) -> bool {
         if self.parts.cache.holds_acknowledged() {
             mark!(CompleteButNoRoom);
             self.fail();
@@ -364,77 +285,17 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The device carried out `op`, or failed to.
-    ///
-    /// # Panics
-    /// If `op` is not on its way, or is answered with what was not asked for.
-    pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
-        self.handle_timeout(now);
-        self.settled = false;
-        let asked = self.parts.ops.remove(op.0 as usize);
-        let Some(Judged { asked, done, lost }) = self.judged(op.0 as usize, asked, done) else {
-            return;
-        };
-        let status = done.as_ref().map(|_| ()).map_err(|error| *error);
-        match (asked, done) {
-            (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
-            (Op::HostRead { request, volume, lba, unit, expected }, _) => {
-                let blocks = expected.len() as u64;
-                let extent = Extent { volume, lba, blocks };
-                self.parts.read_done(request, extent, unit, &expected, &lost, status);
-            }
-            (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
-                self.page_read(volume, page, at, Some(&bytes));
-            }
-            (Op::LoadPage { volume, page, at }, Err(_)) => {
-                self.page_read(volume, page, at, None);
-            }
-            (Op::MovePage { page, unit }, Ok(Done::Page(bytes))) => {
-                self.page_to_move(page, unit, Some(bytes));
-            }
-            (Op::MovePage { page, unit }, Err(_)) => self.page_to_move(page, unit, None),
-            (Op::MergePage { page }, Ok(Done::Page(bytes))) => {
-                self.page_to_merge(page, Some(bytes));
-            }
-            (Op::MergePage { page }, Err(_)) => self.page_to_merge(page, None),
-            (Op::GcChunks { .. }, Ok(Done::Chunks(found))) => self.gc_chunks_found(&found),
-            (Op::GcChunks { .. }, Err(error)) => self.gc_unreadable(error),
-            (Op::GcRead { segment, first }, Ok(Done::Data(data))) => {
-                self.gc_data_read(segment, first, Some(&data));
-            }
-            (Op::GcRead { segment, first }, Err(_)) => self.gc_data_read(segment, first, None),
-            (Op::Reset { unit }, _) => self.unit_reset(unit, status),
-            (Op::Finish { unit }, _) => {
-                self.parts.space.finished(unit);
-            }
-            (Op::Flush { device }, _) => self.flushed(device, status),
-            (Op::Superblock, _) => self.superblock_written(status),
-            (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrub_found(Ok(found)),
-            (Op::ScrubChunks, Err(error)) => self.scrub_found(Err(error)),
-            (Op::ScrubRead { block, missing }, Ok(Done::Data(data))) => {
-                self.scrub_read(block, missing, Some(&data));
-            }
-            (Op::ScrubRead { block, missing }, Err(_)) => self.scrub_read(block, missing, None),
-            (Op::ScrubVersion { blocks, version }, done) => {
-                self.scrub_version_read(&blocks, version, &done);
-            }
-            (Op::Heal { at, version }, _) => self.healed(at, version, status),
-            (Op::Opening { index }, done) => self.opening_progress(index, done),
-            (asked, done) => panic!("{asked:?} was answered with {done:?}"),
-        }
-    }
-
     /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint:
     /// units have gone out of service, and there will never be room. Fails what waits rather than let it wait for
     /// ever. Returns whether anything did.
     pub(super) fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.parts.phase, Phase::Open | Phase::Closing);
         let waits = !self.parts.cache.is_empty() || !self.parts.requests.is_empty();
-        if !working || !self.parts.ops.is_empty() || !waits || self.lingers() {
+        if !working || !self.parts.ops.is_empty() || !waits || self.sealer.lingers(&self.parts) {
             return false;
         }
         mark!(WaitingGivenUp);
-        if self.parts.gc_borrow() || self.force_checkpoint() {
+        if self.parts.gc_borrow() || self.parts.due.force() {
             return true;
         }
         if !self.fail_staged() {
@@ -452,7 +313,7 @@ impl<P: Payload> Engine<P> {
                 Then::Host { request } => {
                     self.parts.request_progress(request, 1, Some(HostError::Failed));
                 }
-                Then::Scrub => self.scrub_goes_on(),
+                Then::Scrub => self.scrubber.goes_on(),
                 _ => {}
             }
         }
@@ -472,11 +333,9 @@ impl<P: Payload> Engine<P> {
             mark!(ClosingFailed);
             self.parts.request_progress(request, 1, Some(HostError::Failed));
         }
-        for unmapping in std::mem::take(&mut self.unmapping) {
-            self.unmapping_failed(&unmapping);
-        }
+        self.trimmer.fail(&mut self.parts);
         self.parts.pages_failed();
-        self.unpin_all();
+        self.collector.unpin_all(&mut self.parts);
         self.tell_open();
     }
 
@@ -508,15 +367,151 @@ impl<P: Payload> Engine<P> {
     /// What still counts of a chunk that is, or may be, lost is written again.
     fn replace_chunk(&mut self, sequence: Sequence, chunk: &Chunk<P>, class: Class) {
         if self.parts.replace_chunk(sequence, chunk, class) {
-            self.pages_lost(chunk);
+            self.checkpointer.pages_lost(&mut self.parts, chunk);
         }
     }
 
-    /// The pages of a lost chunk are written again, or at least read from memory.
-    fn pages_lost(&mut self, chunk: &Chunk<P>) {
-        let Body::Pages(pages) = &chunk.body else { return };
-        for ((volume, lba, _, at), bytes) in self.parts.placed(chunk).into_iter().zip(pages) {
-            self.page_lost(volume, PageId::from_lba(lba), at, bytes);
+    /// Takes garbage collection a bounded step further. Returns whether anything was done.
+    pub(crate) fn collect(&mut self) -> bool {
+        let Collected { worked, lacks } = self.collector.step(&mut self.parts);
+        let helped = lacks.is_some_and(|choice| self.do_without_victim(choice));
+        worked || helped
+    }
+
+    fn do_without_victim(&mut self, choice: Choice) -> bool {
+        if self.parts.space.dead_units() > 0 && self.parts.release_step() {
+            return true;
+        }
+        if choice == Choice::Checkpoint {
+            self.collector.starve(&mut self.parts);
+            return true;
+        }
+        mark!(StarvedForGood);
+        self.fail_staged()
+    }
+
+    /// Part `index` of what an opening asked for is there.
+    fn recovery_progress(&mut self, index: usize, done: Result<Done<P>, DeviceError>) {
+        if self.parts.phase != Phase::Opening {
+            return;
+        }
+        let recovery = self.recovery.as_mut().expect("the pool is being opened");
+        if let Err(error) = recovery.progress(&mut self.parts, index, done) {
+            self.open_failed(error);
+        }
+    }
+
+    /// Takes an opening a bounded step further. Returns whether anything was done.
+    pub(crate) fn recover(&mut self) -> bool {
+        let Some(recovery) = &mut self.recovery else {
+            // The opening record is on its way.
+            return self.parts.flush_step();
+        };
+        match recovery.step(&mut self.parts) {
+            Ok(Stepped::Waits) => return false,
+            Ok(Stepped::Worked) => {}
+            Ok(Stepped::Over) => {
+                let recovery = self.recovery.take().expect("it was just looked at");
+                match recovery.finish(&mut self.parts) {
+                    Ok(recovered) => self.untold = Some(recovered),
+                    Err(error) => self.open_failed(error),
+                }
+            }
+            Err(error) => self.open_failed(error),
+        }
+        true
+    }
+
+    fn open_failed(&mut self, error: OpenError) {
+        if self.parts.phase != Phase::Opening {
+            return;
+        }
+        mark!(OpeningFailed if error == OpenError::Device);
+        self.parts.phase = Phase::Closed;
+        self.parts.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
+    }
+
+    /// The record of an opening is durable: the pool takes requests.
+    fn opened(&mut self) {
+        let p = &mut self.parts;
+        p.phase = Phase::Open;
+        p.begin_ages();
+        for index in p.volumes.indices() {
+            if p.volumes.map(index).deleted {
+                self.trimmer.unmap_deleted(p, index);
+            }
+        }
+        self.losing.begin_losing(p);
+        if !p.superblocks.are_settled() {
+            p.want_checkpoint();
+        }
+        // Zones that are not written on would count as active until they are reset.
+        p.space.take_unfinished().into_iter().for_each(|unit| p.finish_if_quiet(unit));
+        self.tell_open();
+    }
+
+    /// What was asked for in `op` is there, or failed: whoever asked goes on with it.
+    pub(crate) fn answered(&mut self, op: OpId, done: Result<Done<P>, DeviceError>) {
+        let asked = self.parts.ops.remove(op.0 as usize);
+        let mut judge = Judge {
+            parts: &mut self.parts,
+            recovery: self.recovery.as_deref(),
+            collector: &self.collector,
+            scrubber: &mut self.scrubber,
+        };
+        let judged = judge.judged(op.0 as usize, asked, done);
+        let Some(Judged { asked, done, lost }) = judged else { return };
+        let status = done.as_ref().map(|_| ()).map_err(|error| *error);
+        let p = &mut self.parts;
+        match (asked, done) {
+            (Op::WriteChunk { sequence, class }, _) => self.chunk_written(sequence, class, status),
+            (Op::HostRead { request, volume, lba, unit, expected }, _) => {
+                let blocks = expected.len() as u64;
+                let extent = Extent { volume, lba, blocks };
+                p.read_done(request, extent, unit, &expected, &lost, status);
+            }
+            (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
+                self.page_read(volume, page, at, Some(&bytes));
+            }
+            (Op::LoadPage { volume, page, at }, Err(_)) => self.page_read(volume, page, at, None),
+            (Op::MovePage { page, unit }, Ok(Done::Page(bytes))) => {
+                self.checkpointer.page_to_move(p, page, unit, Some(bytes));
+            }
+            (Op::MovePage { page, unit }, Err(_)) => {
+                self.checkpointer.page_to_move(p, page, unit, None);
+            }
+            (Op::MergePage { page }, Ok(Done::Page(bytes))) => {
+                self.checkpointer.page_to_merge(p, page, Some(bytes));
+            }
+            (Op::MergePage { page }, Err(_)) => self.checkpointer.page_to_merge(p, page, None),
+            (Op::GcChunks { .. }, Ok(Done::Chunks(found))) => {
+                self.collector.chunks_found(p, &found);
+            }
+            (Op::GcChunks { .. }, Err(error)) => self.collector.unreadable(error),
+            (Op::GcRead { segment, first }, Ok(Done::Data(data))) => {
+                self.collector.data_read(p, segment, first, Some(&data));
+            }
+            (Op::GcRead { segment, first }, Err(_)) => {
+                self.collector.data_read(p, segment, first, None);
+            }
+            (Op::Reset { unit }, _) => self.unit_reset(unit, status),
+            (Op::Finish { unit }, _) => p.space.finished(unit),
+            (Op::Flush { device }, _) => self.flushed(device, status),
+            (Op::Superblock, _) => self.superblock_written(status),
+            (Op::ScrubChunks, Ok(Done::Chunks(found))) => self.scrubber.found(p, Ok(found)),
+            (Op::ScrubChunks, Err(error)) => self.scrubber.found(p, Err(error)),
+            (Op::ScrubRead { block, missing }, Ok(Done::Data(data))) => {
+                self.scrubber.block_read(p, block, missing, Some(&data));
+            }
+            (Op::ScrubRead { block, missing }, Err(_)) => {
+                self.scrubber.block_read(p, block, missing, None);
+            }
+            (Op::ScrubVersion { blocks, version }, done) => {
+                self.scrubber.version_read(p, &blocks, version, &done);
+            }
+            (Op::Heal { at, version }, _) => p.healed(at, version, status),
+            (Op::Opening { index }, done) => self.recovery_progress(index, done),
+            (asked, done) => panic!("{asked:?} was answered with {done:?}"),
         }
     }
 }

@@ -12,14 +12,16 @@
 mod failed;
 mod packing;
 
-use thermocline_format::{Entry, Location, MediaClass};
+use std::fmt::Debug;
+
+use thermocline_format::{Entry, Location, MediaClass, Packer};
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{Class, Lba};
 
 use crate::bugs::bug;
 use crate::config::{Config, MAX_IO_BLOCKS};
 use crate::device::Body;
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::engine::chunks::owe;
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
@@ -31,21 +33,36 @@ use crate::write_cache::{Owner, Staged, class_of, is_of_copies};
 /// which costs more than their separation gains. Chosen, not measured.
 const JOINED: usize = 16;
 
-impl<P: Payload> Engine<P> {
+/// Seals what waits in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Sealer {
+    /// Scratch: the slots of a chunk, and queues of the host.
+    picked: Vec<u32>,
+    order: Vec<usize>,
+    packer: Packer,
+}
+
+impl Sealer {
     /// Seals what waits in a queue, or what of class `own` goes before all queues, at most one chunk. Returns whether
     /// it did; it does not without a unit that is open, or that may be opened if it `opens` one.
-    fn seal(&mut self, own: Class, queue: Option<usize>, opens: bool) -> bool {
-        if !self.parts.seal_control() {
+    fn seal<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        own: Class,
+        queue: Option<usize>,
+        opens: bool,
+    ) -> bool {
+        if !p.seal_control() {
             return false;
         }
-        let class = self.parts.space.shared_class(own, opens && self.parts.may_open(own));
-        if !opens && !self.parts.has_room_for_block(class) {
+        let class = p.space.shared_class(own, opens && p.may_open(own));
+        if !opens && !p.has_room_for_block(class) {
             return false;
         }
         mark!(OpenUnitFilled if !opens);
         mark!(ClassesShareUnit if class != own);
-        let block = self.parts.config.geometry.logical_block();
-        let Some((at, room)) = self.parts.room(class, block.per_block()) else { return false };
+        let block = p.config.geometry.logical_block();
+        let Some((at, room)) = p.room(class, block.per_block()) else { return false };
         let limit = block.blocks_in_chunk(room);
         let mut owners = Vec::new();
         // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
@@ -53,126 +70,130 @@ impl<P: Payload> Engine<P> {
         let mut picked = std::mem::take(&mut self.picked);
         picked.clear();
         // Only then can a block be copied by garbage collection and as part of a failed write at once.
-        let twice = self.parts.flights.has_abandoned();
+        let twice = p.flights.has_abandoned();
         while picked.len() < limit
             && let Some(slot) = match queue {
-                Some(queue) => self.next_staged(queue, picked.len()),
-                None => self.next_express(own, picked.len()),
+                Some(queue) => self.next_staged(p, queue, picked.len()),
+                None => self.next_express(p, own, picked.len()),
             }
         {
-            let current = self.is_current(slot);
-            let staged = self.parts.cache.block(slot);
+            let current = self.is_current(p, slot);
+            let staged = p.cache.block(slot);
             let copied = staged.old.filter(|_| staged.copy && !staged.replaces);
-            let alive =
-                current && !(staged.copy && twice && self.parts.cache.holds(&picked, staged));
+            let alive = current && !(staged.copy && twice && p.cache.holds(&picked, staged));
             mark!(CopyOutdated if !alive && staged.copy);
-            mark!(CopiedTwice if staged.copy && twice && self.parts.cache.holds(&picked, staged));
+            mark!(CopiedTwice if staged.copy && twice && p.cache.holds(&picked, staged));
             let waiting = if alive || !staged.replaces { &mut owners } else { &mut outlived };
             staged.owners.each().iter().for_each(|owner| owe(waiting, *owner));
             if alive {
                 picked.push(slot);
             } else {
-                self.parts.cache.discard(slot);
+                p.cache.discard(slot);
             }
-            copied.into_iter().for_each(|from| self.parts.copy_leaves(from));
+            copied.into_iter().for_each(|from| p.copy_leaves(from));
         }
-        if self.parts.config.geometry.is_tiered()
-            && self.parts.config.media_of(class) == MediaClass::Capacity
-        {
+        if p.config.geometry.is_tiered() && p.config.media_of(class) == MediaClass::Capacity {
             // What is destaged lies by address, so that those who read on find it together.
-            self.parts.cache.sort_by_address(&mut picked);
+            p.cache.sort_by_address(&mut picked);
         }
         if picked.is_empty() {
-            self.parts.settle_owners(&owners);
+            p.settle_owners(&owners);
         } else {
             if queue.is_none() {
-                self.parts
-                    .cache
-                    .express()
-                    .sealed(self.parts.flights.next(), self.parts.config.media_of(own));
+                p.cache.express().sealed(p.flights.next(), p.config.media_of(own));
             }
-            self.launch_blocks(class, at, &picked, owners);
+            self.launch_blocks(p, class, at, &picked, owners);
         }
         self.picked = picked;
         for (owner, _) in &outlived {
             if let Owner::Failed(sequence) = *owner {
                 mark!(ReplacementOutlived);
-                self.parts.await_successors(sequence);
+                p.await_successors(sequence);
             }
         }
-        self.parts.settle_owners(&outlived);
+        p.settle_owners(&outlived);
         true
     }
 
     /// Whether what waits in a slot is still to be written: if it is a copy, whether what it was made of counts.
-    fn is_current(&mut self, slot: u32) -> bool {
-        let Staged { copy, alive, volume, id, lba, replaces, old, .. } =
-            *self.parts.cache.block(slot);
-        if !copy || bug!(self.parts.config, CopyNotCheckedAgain) {
+    fn is_current<P: Payload>(&mut self, p: &mut Parts<P>, slot: u32) -> bool {
+        let Staged { copy, alive, volume, id, lba, replaces, old, .. } = *p.cache.block(slot);
+        if !copy || bug!(p.config, CopyNotCheckedAgain) {
             return alive;
         }
-        if !self.parts.volumes.is(volume, id) || lba >= self.parts.volumes.map(volume).blocks {
+        if !p.volumes.is(volume, id) || lba >= p.volumes.map(volume).blocks {
             return false;
         }
         // A victim is not written again before its copies are sealed. A unit with failed writes may be.
-        let valid = old.filter(|_| !replaces).and_then(|old| self.parts.is_valid(volume, lba, old));
-        valid.unwrap_or_else(|| self.parts.on_media(volume, lba) == old)
+        let valid = old.filter(|_| !replaces).and_then(|old| p.is_valid(volume, lba, old));
+        valid.unwrap_or_else(|| p.on_media(volume, lba) == old)
     }
 
     /// Takes the next block of a queue; of the nearest like it if that is empty and its chunk would be small.
-    fn next_staged(&mut self, queue: usize, picked: usize) -> Option<u32> {
-        if let Some(slot) = self.parts.cache.pop(queue) {
+    fn next_staged<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        queue: usize,
+        picked: usize,
+    ) -> Option<u32> {
+        if let Some(slot) = p.cache.pop(queue) {
             return Some(slot);
         }
         if picked >= JOINED {
             return None;
         }
-        let media = |queue: usize| self.parts.config.media_of(class_of(queue));
-        let alike =
-            |other: &usize| self.parts.cache.length(*other) > 0 && media(*other) == media(queue);
-        let some = (queue % 2..self.parts.cache.queues()).step_by(2).filter(alike);
+        let media = |queue: usize| p.config.media_of(class_of(queue));
+        let alike = |other: &usize| p.cache.length(*other) > 0 && media(*other) == media(queue);
+        let some = (queue % 2..p.cache.queues()).step_by(2).filter(alike);
         let nearest = some.min_by_key(|other| other.abs_diff(queue))?;
         mark!(QueuesJoined);
-        self.parts.cache.pop(nearest)
+        p.cache.pop(nearest)
     }
 
     /// Takes the next block of `class` that goes before all queues; of any of its media if the chunk would be small.
-    fn next_express(&mut self, class: Class, picked: usize) -> Option<u32> {
-        if let Some(slot) = self.parts.cache.pop_express(|other| other == class) {
+    fn next_express<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        class: Class,
+        picked: usize,
+    ) -> Option<u32> {
+        if let Some(slot) = p.cache.pop_express(|other| other == class) {
             return Some(slot);
         }
-        let (media, config) = (self.parts.config.media_of(class), &self.parts.config);
+        let (media, config) = (p.config.media_of(class), &p.config);
         let joins = picked < JOINED;
-        joins.then(|| self.parts.cache.pop_express(|other| config.media_of(other) == media))?
+        joins.then(|| p.cache.pop_express(|other| config.media_of(other) == media))?
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
-    fn launch_blocks(
+    fn launch_blocks<P: Payload>(
         &mut self,
+        p: &mut Parts<P>,
         class: Class,
         at: Location,
         picked: &[u32],
         owners: Vec<(Owner, u32)>,
     ) {
-        let geometry = self.parts.config.geometry;
+        let geometry = p.config.geometry;
         let block = geometry.logical_block();
-        let packed = self.pack_one(picked);
+        let packed = self.pack_one(p, picked);
         let header = geometry.address(at);
         let mut next = header + u64::from(block.chunk_header(picked.len()));
         let mut entries = Vec::with_capacity(picked.len());
         let mut body = Vec::with_capacity(picked.len());
         let (mut copies, mut destaged, mut host_blocks) = (0, 0, 0);
-        let capacity = self.parts.config.media_of(class) == MediaClass::Capacity;
+        let capacity = p.config.media_of(class) == MediaClass::Capacity;
         for (number, &slot) in (0..).zip(picked) {
             let in_header = packed.as_ref().is_some_and(|(_, packed)| packed.entry == number);
             let address = if in_header { header } else { next };
             next += if in_header { 0 } else { u64::from(block.per_block()) };
-            let staged = self.parts.cache.launch(slot);
-            let leaves = capacity && staged.copy && staged.old.is_some_and(|old| self.is_fast(old));
-            let volume = self.parts.volumes.map_mut(staged.volume);
+            let staged = p.cache.launch(slot);
+            let leaves =
+                capacity && staged.copy && staged.old.is_some_and(|old| self.is_fast(p, old));
+            let volume = p.volumes.map_mut(staged.volume);
             if capacity {
                 let in_pool = Lba(volume.base + staged.lba);
-                self.parts.config.placement.stored(in_pool, at.unit, self.parts.host_writes);
+                p.config.placement.stored(in_pool, at.unit, p.host_writes);
             }
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
             volume.traffic.destaged_blocks += u64::from(leaves);
@@ -183,8 +204,8 @@ impl<P: Payload> Engine<P> {
             if let Some(Mapping::Staged(other)) = over {
                 mark!(StagedBlockMoved);
                 // A copy of what a staged block replaces: the page on media is to say so all the same.
-                self.parts.cache.replaces(other, new);
-                if !bug!(self.parts.config, PageNotDirtyAfterCopy) {
+                p.cache.replaces(other, new);
+                if !bug!(p.config, PageNotDirtyAfterCopy) {
                     volume.mark_dirty(staged.lba / PAGE);
                 }
             } else if staged.copy && !volume.is_loaded(staged.lba / PAGE) {
@@ -193,59 +214,50 @@ impl<P: Payload> Engine<P> {
             } else {
                 volume.set(staged.lba, Mapping::At(new));
             }
-            self.parts.volumes.note_pages(staged.volume);
-            let from = staged.old.filter(|_| !bug!(self.parts.config, OldBlockStaysValid));
+            p.volumes.note_pages(staged.volume);
+            let from = staged.old.filter(|_| !bug!(p.config, OldBlockStaysValid));
             let page = PageCursor::at(staged.volume, staged.lba / PAGE);
-            self.parts.note_move(page, from, Some(at.unit));
+            p.note_move(page, from, Some(at.unit));
             if let Some(old) = from {
-                self.parts.drop_value(old);
+                p.drop_value(old);
             }
-            self.parts.space.add_block(address);
+            p.space.add_block(address);
             destaged += u32::from(leaves);
             copies += u32::from(staged.copy);
             host_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
         }
-        let cause = self.parts.count_blocks(capacity, host_blocks, copies, destaged);
-        self.parts.launch(
-            class,
-            at,
-            cause,
-            entries,
-            (Body::User(body), packed),
-            owners,
-            host_blocks,
-        );
+        let cause = p.count_blocks(capacity, host_blocks, copies, destaged);
+        p.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
     }
 
     /// Whether a block is on a fast device.
     #[inline]
-    fn is_fast(&self, value: Value) -> bool {
-        self.parts.space.media_of(self.parts.addresses.location(value.address()).unit)
-            == MediaClass::Fast
+    fn is_fast<P: Payload>(&self, p: &Parts<P>, value: Value) -> bool {
+        p.space.media_of(p.addresses.location(value.address()).unit) == MediaClass::Fast
     }
 
     /// Seals whatever may be sealed now. Returns whether anything was.
-    pub(crate) fn seal_ready(&mut self) -> bool {
-        let before = self.parts.flights.sealed();
-        if self.parts.cache.has_control() {
-            self.parts.seal_control();
+    pub(crate) fn seal_ready<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let before = p.flights.sealed();
+        if p.cache.has_control() {
+            p.seal_control();
         }
-        let mut worked = self.parts.flights.sealed() > before;
-        let tiered = self.parts.config.geometry.is_tiered();
-        let media = self.parts.config.host_media();
-        let hosts = self.hosts_may_be_ripe()
-            && (tiered || self.parts.host_may_seal(media, true) || self.parts.host_may_fill(media));
+        let mut worked = p.flights.sealed() > before;
+        let tiered = p.config.geometry.is_tiered();
+        let media = p.config.host_media();
+        let hosts = self.hosts_may_be_ripe(p)
+            && (tiered || p.host_may_seal(media, true) || p.host_may_fill(media));
         if hosts {
-            worked |= self.seal_express();
+            worked |= self.seal_express(p);
             // Those that wait longest go first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.order);
-            self.parts.cache.oldest_first(&mut order);
+            p.cache.oldest_first(&mut order);
             for &queue in &order {
                 let class = class_of(queue);
-                while self.is_to_be_sealed(queue) {
-                    let awaited = self.parts.is_cached() && self.parts.cache.is_hurried(queue);
-                    if !self.seal_of_host(class, Some(queue), awaited) {
+                while self.is_to_be_sealed(p, queue) {
+                    let awaited = p.is_cached() && p.cache.is_hurried(queue);
+                    if !self.seal_of_host(p, class, Some(queue), awaited) {
                         break;
                     }
                     worked = true;
@@ -253,38 +265,43 @@ impl<P: Payload> Engine<P> {
             }
             self.order = order;
         }
-        for queue in (1..self.parts.cache.queues()).step_by(2) {
-            while self.parts.cache.copies() > 0
-                && self.is_to_be_sealed(queue)
-                && self.seal(class_of(queue), Some(queue), true)
+        for queue in (1..p.cache.queues()).step_by(2) {
+            while p.cache.copies() > 0
+                && self.is_to_be_sealed(p, queue)
+                && self.seal(p, class_of(queue), Some(queue), true)
             {
                 worked = true;
             }
         }
         if hosts {
-            self.parts.cache.ripen();
+            p.cache.ripen();
         }
-        self.parts.flush_sealed();
+        p.flush_sealed();
         worked
     }
 
     /// Seals a chunk of what hosts wrote, as [`Engine::seal`], if that may be.
-    fn seal_of_host(&mut self, class: Class, queue: Option<usize>, awaited: bool) -> bool {
-        let media = self.parts.config.media_of(class);
-        let opens = self.parts.host_may_seal(media, awaited);
-        let may = opens || awaited && self.parts.host_may_fill(media);
-        may && self.seal(class, queue, opens)
+    fn seal_of_host<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        class: Class,
+        queue: Option<usize>,
+        awaited: bool,
+    ) -> bool {
+        let media = p.config.media_of(class);
+        let opens = p.host_may_seal(media, awaited);
+        let may = opens || awaited && p.host_may_fill(media);
+        may && self.seal(p, class, queue, opens)
     }
 
     /// Seals what goes before all queues. What goes to one class of media does not wait for what goes to the other.
-    fn seal_express(&mut self) -> bool {
+    fn seal_express<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
         for media in MediaClass::ALL {
             let is_there = |config: &Config, class| config.media_of(class) == media;
-            while self.parts.cache.express().chunks(media) < self.parts.config.write_depth
-                && let Some(class) =
-                    self.parts.cache.express_class(|class| is_there(&self.parts.config, class))
-                && self.seal_of_host(class, None, true)
+            while p.cache.express().chunks(media) < p.config.write_depth
+                && let Some(class) = p.cache.express_class(|class| is_there(&p.config, class))
+                && self.seal_of_host(p, class, None, true)
             {
                 worked = true;
             }
@@ -293,55 +310,51 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether any queue of the host may be to be sealed: what [`Engine::is_to_be_sealed`] looks at, at a glance.
-    pub(crate) fn hosts_may_be_ripe(&self) -> bool {
-        let waiting = self.parts.cache.waiting();
-        waiting > 0
-            && (self.parts.cache.is_ripe() || !self.parts.is_cached() || waiting > self.patient())
+    pub(crate) fn hosts_may_be_ripe<P: Payload>(&self, p: &Parts<P>) -> bool {
+        let waiting = p.cache.waiting();
+        waiting > 0 && (p.cache.is_ripe() || !p.is_cached() || waiting > self.patient(p))
     }
 
     /// Blocks of the host beyond which the longest queue is sealed: they leave room for the longest request.
-    fn patient(&self) -> u32 {
-        let most = self.parts.config.max_staged_blocks;
+    fn patient<P: Payload>(&self, p: &Parts<P>) -> u32 {
+        let most = p.config.max_staged_blocks;
         (most / 2).min(most - MAX_IO_BLOCKS as u32)
     }
 
     /// Whether blocks of a queue are to be sealed as soon as that can be: they fill a chunk, or need not wait until
     /// they do.
-    fn is_to_be_sealed(&self, queue: usize) -> bool {
-        if self.parts.cache.length(queue) == 0 {
+    fn is_to_be_sealed<P: Payload>(&self, p: &Parts<P>, queue: usize) -> bool {
+        if p.cache.length(queue) == 0 {
             return false;
         }
-        let full = self.parts.cache.is_full(queue);
+        let full = p.cache.is_full(queue);
         let copies = is_of_copies(queue);
-        let cached = !copies && self.parts.is_cached();
+        let cached = !copies && p.is_cached();
         // The device is kept busy, without a long queue there.
-        if full && (!cached || self.parts.cache.flying() <= self.parts.config.max_staged_blocks / 2)
-        {
+        if full && (!cached || p.cache.flying() <= p.config.max_staged_blocks / 2) {
             return true;
         }
-        if self.parts.space.in_flight(class_of(queue)) >= self.parts.config.write_depth {
+        if p.space.in_flight(class_of(queue)) >= p.config.write_depth {
             return false;
         }
         match (copies, cached) {
             (true, _) => {
-                self.parts.copies_are_urgent(queue)
-                    || self.parts.copies_are_many() && self.parts.cache.is_longest(queue)
+                p.copies_are_urgent(queue) || p.copies_are_many() && p.cache.is_longest(queue)
             }
             (false, false) => true,
             (false, true) => {
-                self.parts.cache.is_hurried(queue)
-                    || self.parts.cache.waiting() > self.patient()
-                        && self.parts.cache.is_longest(queue)
+                p.cache.is_hurried(queue)
+                    || p.cache.waiting() > self.patient(p) && p.cache.is_longest(queue)
             }
         }
     }
 
     /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
-    pub(crate) fn lingers(&self) -> bool {
-        let mut copies = (1..self.parts.cache.queues()).step_by(2);
-        self.parts.cache.waiting() > 0
-            && !self.parts.cache.has_control()
-            && !self.hosts_may_be_ripe()
-            && (self.parts.cache.copies() == 0 || !copies.any(|queue| self.is_to_be_sealed(queue)))
+    pub(crate) fn lingers<P: Payload>(&self, p: &Parts<P>) -> bool {
+        let mut copies = (1..p.cache.queues()).step_by(2);
+        p.cache.waiting() > 0
+            && !p.cache.has_control()
+            && !self.hosts_may_be_ripe(p)
+            && (p.cache.copies() == 0 || !copies.any(|queue| self.is_to_be_sealed(p, queue)))
     }
 }

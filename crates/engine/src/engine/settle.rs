@@ -13,8 +13,8 @@ use crate::requests::Progress;
 use crate::write_cache::Owner;
 
 impl<P: Payload> Parts<P> {
-    /// Those whose wait is over. A host goes on waiting until the recovery of the pool is itself safe from a crash: until
-    /// the first checkpoint.
+    /// Those whose wait is over. A host goes on waiting until a first checkpoint has made the recovery of the pool safe
+    /// from a crash.
     pub(crate) fn due(&mut self) -> Vec<Then> {
         let settled =
             self.superblocks.are_settled() || bug!(self.config, FlushBeforeRecoveryIsSafe);

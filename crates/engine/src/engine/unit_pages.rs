@@ -1,21 +1,17 @@
 //! Pages of the unit table: which are written, and what they say.
 
-use thermocline_format::{
-    Generation, Location, MapEntry, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage, VolumeId,
-    crc32c,
-};
+use thermocline_format::{Generation, Location, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage};
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use crate::device::PageBytes;
-use crate::engine::{Engine, Parts};
+use crate::engine::Parts;
 use crate::map::{PAGE, Value};
-use crate::pages::UNITS;
 use crate::payload::Payload;
 
 impl<P: Payload> Parts<P> {
     /// Page `index` of the unit table, as the map pages on media are.
-    fn unit_page(&self, index: usize) -> UnitPage {
+    pub(crate) fn unit_page(&self, index: usize) -> UnitPage {
         let mut page = UnitPage::free();
         let classes = 0..=self.config.metadata_class().0;
         let names: Vec<Class> = classes.map(|class| self.config.named(Class(class))).collect();
@@ -87,45 +83,5 @@ impl<P: Payload> Parts<P> {
             pages[self.unit_of(value).index()] += 1;
         }
         pages
-    }
-}
-
-impl<P: Payload> Engine<P> {
-    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
-    /// first page that was not looked at.
-    pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
-        let geometry = self.parts.config.geometry;
-        let block = geometry.logical_block();
-        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
-        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
-        let mut next = from;
-        while next < end && picked.len() < most {
-            if self.parts.space.take_changed(next) || self.parts.unit_table.is_lost(next) {
-                let page = self.parts.unit_page(next);
-                if self.parts.unit_table.is_due(next, &page) {
-                    picked.push((next, page));
-                }
-                self.parts.stats.looked_at += PAGE_UNITS as u64;
-            }
-            next += 1;
-        }
-        self.parts.stats.looked_at += (next - from) as u64;
-        if picked.is_empty() {
-            return next;
-        }
-        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
-        let mut pages = Vec::with_capacity(picked.len());
-        for (index, page) in picked {
-            let bytes: PageBytes = Box::new(page.encode());
-            let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&geometry, place, crc);
-            let old = self.parts.unit_table.replace(index, entry, &page);
-            self.parts.superblocks.drop_later(old);
-            pages.push((PageId::of_units(index as u32), bytes, crc));
-            place.block += block.per_block();
-        }
-        self.count_pages(pages.len());
-        self.parts.seal_pages(at, VolumeId::UNITS, pages);
-        next
     }
 }

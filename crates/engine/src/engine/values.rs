@@ -128,4 +128,15 @@ impl<P: Payload> Parts<P> {
             counts => counts,
         }
     }
+
+    /// Where the blocks of a page are on media, or those of its patch.
+    pub(crate) fn values_in(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
+        let map = self.volumes.map(volume);
+        if !map.is_loaded(page) {
+            let said = map.all_said(page);
+            return said.filter_map(|said| Some((said.lba, said.mapping.value()?))).collect();
+        }
+        let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
+        blocks.filter_map(|lba| Some((lba, map.get(lba).value()?))).collect()
+    }
 }

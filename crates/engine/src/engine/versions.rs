@@ -3,17 +3,20 @@
 
 use std::fmt::Debug;
 
-use thermocline_format::{Geometry, Location, MapPage, PageId};
+use thermocline_format::{Geometry, MapPage, PageId};
 use thermocline_types::Version;
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, PageBytes, ReadChunks, Versions};
-use crate::engine::{Engine, Op};
+use crate::engine::gc::Collector;
+use crate::engine::opening::Recovery;
+use crate::engine::scrub::Scrubber;
+use crate::engine::{Op, Parts};
 use crate::healing::{Heal, Read};
 use crate::map::Value;
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
+use crate::request::Action;
 
 /// A read of which some blocks fail their check, while other versions of them are asked for.
 #[derive(Debug)]
@@ -97,7 +100,15 @@ impl<P> Judged<P> {
     }
 }
 
-impl<P: Payload> Engine<P> {
+/// Judges answers: it asks those who asked the devices whether what was read is right.
+pub(crate) struct Judge<'a, P: Payload> {
+    pub(crate) parts: &'a mut Parts<P>,
+    pub(crate) recovery: Option<&'a Recovery<P>>,
+    pub(crate) collector: &'a Collector<P>,
+    pub(crate) scrubber: &'a mut Scrubber,
+}
+
+impl<P: Payload> Judge<'_, P> {
     /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
     /// while they are.
     #[inline]
@@ -169,7 +180,7 @@ impl<P: Payload> Engine<P> {
                     tried.version(members),
                     &self.parts.config.geometry,
                 ));
-                self.version_was_wrong(&tried.asked, at);
+                self.scrubber.version_was_wrong(&tried.asked, at);
             }
             tried.wrong.pop();
             tried.next = 0;
@@ -211,7 +222,7 @@ impl<P: Payload> Engine<P> {
             Op::HostRead { expected, .. } => Read::Blocks { at: of(*expected.first()?) },
             // Without other versions, blocks are compared when they are placed, and no sooner.
             Op::GcRead { segment, first } => {
-                let at = self.gc_read_at(*segment, *first)?;
+                let at = self.collector.read_at(*segment, *first)?;
                 (self.parts.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
             }
             Op::ScrubRead { block, .. } => Read::Blocks { at: of(block.value()) },
@@ -221,7 +232,7 @@ impl<P: Payload> Engine<P> {
                 Read::Page { at: page.at(geometry)? }
             }
             Op::GcChunks { request } => Read::Chunks(*request),
-            Op::Opening { index } => self.opening_read(*index)?,
+            Op::Opening { index } => self.recovery?.read_of(self.parts, *index)?,
             _ => return None,
         })
     }
@@ -248,7 +259,7 @@ impl<P: Payload> Engine<P> {
     fn blocks_of(&self, asked: &Op<P>) -> u32 {
         match asked {
             Op::HostRead { expected, .. } => expected.len() as u32,
-            Op::GcRead { segment, first } => self.gc_blocks_of(*segment, *first),
+            Op::GcRead { segment, first } => self.collector.blocks_of(self.parts, *segment, *first),
             Op::ScrubVersion { blocks, .. } => blocks.len() as u32,
             _ => 1,
         }
@@ -264,13 +275,16 @@ impl<P: Payload> Engine<P> {
                 self.parts.arrived(data, nth, at, |crc| self.parts.passes(value, crc))
             }
             Op::GcRead { segment, first } => {
-                self.gc_block_is_right((*segment, *first), index, data, nth)
+                self.collector.block_is_right(self.parts, (*segment, *first), index, data, nth)
             }
-            Op::ScrubRead { block, .. } => self.counted_is_right(*block, data, nth),
+            Op::ScrubRead { block, .. } => block.is_right(self.parts, data, nth),
             Op::ScrubVersion { blocks, .. } => {
-                self.counted_is_right(blocks[index as usize], data, nth)
+                blocks[index as usize].is_right(self.parts, data, nth)
             }
-            Op::Opening { index: part } => self.opening_block_is_right(*part, data, nth),
+            Op::Opening { index: part } => {
+                let recovery = self.recovery;
+                recovery.is_none_or(|one| one.block_is_right(self.parts, *part, data, nth))
+            }
             _ => true,
         }
     }
@@ -287,22 +301,11 @@ impl<P: Payload> Engine<P> {
                 moved || MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
             }
             Op::MovePage { page, .. } | Op::MergePage { page } => page.is_sound(bytes, geometry),
-            Op::Opening { index } => self.opening_page_is_right(*index, bytes),
+            Op::Opening { index } => {
+                let recovery = self.recovery;
+                recovery.is_none_or(|one| one.page_is_right(self.parts, *index, bytes))
+            }
             _ => true,
-        }
-    }
-
-    /// A place was written again, or could not be.
-    pub(crate) fn healed(
-        &mut self,
-        at: Location,
-        version: Version,
-        result: Result<(), DeviceError>,
-    ) {
-        self.parts.healing.end();
-        if result.is_ok() {
-            self.parts.stats.healed_places += 1;
-            self.parts.actions.push_back(Action::Notice(Notice::Healed { at, version }));
         }
     }
 }

@@ -1,14 +1,17 @@
 //! How volumes come, change and go.
 
-use thermocline_format::{MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeName};
+use thermocline_format::{
+    Entry, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
+};
 
 use crate::engine::Parts;
-use crate::map::{FRAME_BYTES, VolumeMap};
+use crate::map::{FRAME_BYTES, PAGE, VolumeMap, Wanted};
 use crate::payload::Payload;
-use crate::request::HostError;
+use crate::request::{HostError, Reply};
+use crate::write_cache::Owner;
 
 impl<P: Payload> Parts<P> {
-    pub(crate) fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
+    fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
         let alive = self.volumes.alive();
         if alive.iter().any(|map| map.name == *name) {
             return Err(HostError::NameTaken);
@@ -48,5 +51,50 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::NoMemory { needed, budget });
         }
         Ok(())
+    }
+
+    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
+    /// no record refers to them.
+    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
+        let map = self.volumes.map_mut(volume);
+        let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
+        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
+            let (old, differed) = map.cut_page(page);
+            cut += u64::from(differed);
+            self.pages.forget(volume, page);
+            self.superblocks.drop_later(old);
+        }
+        for old in map.cut_roots(Volume::roots_for(end)) {
+            self.superblocks.drop_later(old);
+        }
+        self.volumes.cut(cut);
+    }
+
+    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
+        if let Err(error) = self.may_have(name, blocks) {
+            return self.request_progress(request, 1, Some(error));
+        }
+        let volume = self.volumes.next_id();
+        self.volumes.add(volume, name.clone(), blocks, self.addresses);
+        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
+        entries.extend(Entry::name_parts(volume, name));
+        self.requests.set_reply(request, Reply::Created(volume));
+        self.cache.say(entries, vec![Owner::Request(request)]);
+    }
+
+    /// A volume is on other media from now on. Returns whether it is.
+    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) -> bool {
+        let Some(index) = self.volumes.index(volume) else {
+            self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+            return false;
+        };
+        if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
+            self.request_progress(request, 1, Some(HostError::NoFastDevice));
+            return false;
+        }
+        self.volumes.map_mut(index).media = media;
+        let entries = vec![Entry::VolumeMedia { volume, media }];
+        self.cache.say(entries, vec![Owner::Request(request)]);
+        true
     }
 }

@@ -11,60 +11,61 @@
 use thermocline_format::MediaClass;
 
 use crate::collection::Ending;
-use crate::engine::Engine;
+use crate::engine::Parts;
+use crate::engine::gc::Collector;
+use crate::engine::gc::choice::Choice;
 use crate::marks::mark;
 use crate::payload::Payload;
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Collector<P> {
     /// The victim is done with when none of its copies waits to be sealed; or it waits for the last of them while the
-    /// next one is collected. Returns whether it is, or does.
-    pub(super) fn finish_job(&mut self) -> bool {
-        self.tell_victim();
-        let waits = self.parts.cache.copies() > 0;
-        if waits && !self.parts.may_hand_over() {
+    /// next one is collected. Returns whether it is, or does; `lacks` is what is to be done if there is no next one.
+    pub(super) fn finish_job(&mut self, p: &mut Parts<P>, lacks: &mut Option<Choice>) -> bool {
+        self.tell_victim(p);
+        let waits = p.cache.copies() > 0;
+        if waits && !p.may_hand_over() {
             return false;
         }
-        self.unpin_all();
-        let job = self.gc.job.take().expect("a job is at this step");
+        self.unpin_all(p);
+        let job = self.job.take().expect("a job is at this step");
         let mut ending = Ending { victim: job.victim, at_first: job.at_first, copies: 0 };
         if waits {
             mark!(VictimsShareChunk);
-            let own =
-                self.parts.cache.copied().filter(|from| self.parts.unit_of(*from) == job.victim);
+            let own = p.cache.copied().filter(|from| p.unit_of(*from) == job.victim);
             ending.copies = own.count();
-            self.parts.collection.wait(ending);
+            p.collection.wait(ending);
             // At once: what waits for a victim that is not there is sealed.
-            self.gc_next();
+            *lacks = self.begin_next(p).lacks;
         } else {
-            self.end_victim(&ending);
+            self.end_victim(p, &ending);
         }
         true
     }
 
     /// Is done with victims none of whose copies waits any more. Returns whether there were any.
-    pub(super) fn end_victims(&mut self) -> bool {
+    pub(super) fn end_victims(&mut self, p: &mut Parts<P>) -> bool {
         let mut any = false;
-        while let Some(ending) = self.parts.collection.take_ended() {
-            self.end_victim(&ending);
+        while let Some(ending) = p.collection.take_ended() {
+            self.end_victim(p, &ending);
             any = true;
         }
         any
     }
 
-    fn end_victim(&mut self, ending: &Ending) {
+    fn end_victim(&mut self, p: &mut Parts<P>, ending: &Ending) {
         let victim = ending.victim;
-        let left = self.parts.space.end_relocation(victim);
-        self.parts.stats.gc_units += 1;
-        if self.parts.space.media_of(victim) == MediaClass::Fast {
-            self.fast_unit_left();
-            self.parts.destage.end_age(victim);
+        let left = p.space.end_relocation(victim);
+        p.stats.gc_units += 1;
+        if p.space.media_of(victim) == MediaClass::Fast {
+            self.fast_unit_left(p);
+            p.destage.end_age(victim);
         }
-        let kept = [&self.gc.kept, &self.gc.left_to_fast];
+        let kept = [&self.kept, &self.left_to_fast];
         let stays = kept.iter().any(|kept| kept.contains(&victim.0));
         if left > 0 && left >= ending.at_first && !stays {
             mark!(NothingCopied);
             // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
-            self.gc.stuck.insert(victim.0);
+            self.stuck.insert(victim.0);
         }
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use thermocline_types::{Time, UnitId};
 
 use super::{Asked, Scrub, Step};
-use crate::engine::{Engine, Phase};
+use crate::engine::scrub::Scrubber;
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -76,42 +77,45 @@ pub struct ScrubProgress {
     pub mended: u64,
 }
 
-impl<P: Payload> Engine<P> {
-    /// Whether the next step of a scrub must wait. A scrub with a waiting request never waits.
-    pub(super) fn scrub_rests(&self, scrub: &mut Scrub) -> bool {
-        let reads = match scrub.step {
-            Step::Walk(from) => from < scrub.end,
-            Step::Read => !scrub.left.is_empty(),
-            Step::Versions(_, from) => from < scrub.seen.len(),
+impl Scrubber {
+    /// The time at which a scrub in the background continues without any other event.
+    pub(crate) fn wakes(&self, now: Time, asked_at: Time) -> Option<Time> {
+        match self.scrubs.front()?.asked {
+            Asked::Background(pace) => pace.wakes(now, asked_at + QUIET),
+            Asked::Host(_) => None,
+        }
+    }
+}
+
+impl Scrub {
+    /// Whether the next step must wait. A scrub for which a request waits goes on at once, and so does one that is not
+    /// `alone`.
+    pub(super) fn rests<P: Payload>(&mut self, p: &Parts<P>, alone: bool) -> bool {
+        let reads = match self.step {
+            Step::Walk(from) => from < self.end,
+            Step::Read => !self.left.is_empty(),
+            Step::Versions(_, from) => from < self.seen.len(),
             _ => false,
         };
-        let Asked::Background(pace) = &mut scrub.asked else { return false };
-        if !reads || !self.scrubs.is_empty() {
+        let Asked::Background(pace) = &mut self.asked else { return false };
+        if !reads || !alone {
             return false;
         }
-        let quiet = self.parts.now >= self.parts.asked_at + QUIET;
-        let is_idle = quiet && self.parts.ops.is_empty() && self.parts.requests.is_empty();
+        let quiet = p.now >= p.asked_at + QUIET;
+        let is_idle = quiet && p.ops.is_empty() && p.requests.is_empty();
         mark!(ScrubYields if !is_idle);
-        !pace.begins(self.parts.now, is_idle)
+        !pace.begins(p.now, is_idle)
     }
 
     /// Whether a scrub in the background ends here, because the pool failed or closes.
-    pub(super) fn scrub_is_given_up(&mut self, scrub: &Scrub) -> bool {
-        let background = matches!(scrub.asked, Asked::Background(_));
-        let given_up = background && scrub.waiting == 0 && self.parts.phase != Phase::Open;
-        if given_up && scrub.is_in_unit() {
+    pub(super) fn is_given_up<P: Payload>(&self, p: &mut Parts<P>) -> bool {
+        let background = matches!(self.asked, Asked::Background(_));
+        let given_up = background && self.waiting == 0 && p.phase != Phase::Open;
+        if given_up && self.is_in_unit() {
             mark!(ScrubGivenUp);
-            self.parts.space.drop_reader(scrub.unit);
+            p.space.drop_reader(self.unit);
         }
         given_up
-    }
-
-    /// The time at which a scrub in the background continues without any other event.
-    pub(crate) fn scrub_wakes(&self, now: Time) -> Option<Time> {
-        match self.scrubs.front()?.asked {
-            Asked::Background(pace) => pace.wakes(now, self.parts.asked_at + QUIET),
-            Asked::Host(_) => None,
-        }
     }
 }
 
