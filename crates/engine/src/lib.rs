@@ -14,9 +14,11 @@
 //! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
 
 mod bugs;
+mod collection;
 mod config;
 mod destage;
 mod device;
+mod due;
 mod durability;
 mod engine;
 mod flights;
@@ -24,6 +26,7 @@ mod healing;
 mod map;
 mod marks;
 mod memory;
+mod moved;
 mod pages;
 mod payload;
 mod request;

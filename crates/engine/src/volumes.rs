@@ -279,6 +279,11 @@ impl Volumes {
         index as u16
     }
 
+    /// Whether blocks of a deleted volume still take room.
+    pub(crate) fn are_going(&self) -> bool {
+        self.indices().any(|index| self.map(index).deleted)
+    }
+
     /// Lets no new request find the volume, which was deleted.
     pub(crate) fn hide(&mut self, index: u16) {
         let map = self.map_mut(index);

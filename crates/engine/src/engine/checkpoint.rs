@@ -8,38 +8,31 @@
 
 mod moving;
 mod pages;
+mod progress;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{
-    BLOCK_BYTES, Location, MapEntry, OpenUnit, PageId, Sequence, VolumeId, crc32c,
+    Location, MapEntry, MediaClass, OpenUnit, PageId, Sequence, Superblock, Volume, VolumeId,
+    crc32c,
 };
 
 use crate::bugs::bug;
-use crate::config::Config;
-use crate::device::PageBytes;
+use crate::device::{Body, Chunk, PageBytes};
 use crate::durability::Then;
-use crate::engine::{Engine, Phase};
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
+use crate::moved::Place;
 use crate::pages::WORDS;
 use crate::payload::Payload;
+use crate::superblocks::Purpose;
 use crate::volumes::PageCursor;
-
-pub(crate) use moving::Place;
 use pages::Batch;
 
 /// Pages in one chunk, so that pages do not hold up the host. Chosen, not measured.
 const PAGES_PER_CHUNK: usize = 64;
-
-/// A checkpoint costs little if its pages are so many times less than what was written since the one before.
-const CHEAP: u64 = 64;
-
-/// Chunks after which a checkpoint begins however small they are: an opening keeps 24 bytes of each, at most 200 MB.
-const CHUNKS: u64 = 4 << 20;
-
-/// Chunks of pages on their way at once. Chosen, not measured.
-const PAGE_CHUNKS: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -61,79 +54,15 @@ enum Step {
     Writing,
 }
 
-/// When the next checkpoint is due.
-#[derive(Debug, Default)]
-pub(crate) struct Due {
-    /// Whether somebody waits for one.
-    wanted: bool,
-    /// Bytes of chunks since the newest began, but for pages of maps, and chunks; on tiers of lives not released.
-    bytes: u64,
-    chunks: u64,
-    /// Bytes of chunks with control entries since then. Nothing but a checkpoint frees their units.
-    control: u64,
-    /// Whether it was due and waits for room, and whether it begins without, since there is no other way.
-    awaits_room: bool,
-    forced: bool,
-}
-
-impl Due {
-    /// Bytes went into a chunk.
-    pub(crate) fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.chunks += 1;
-    }
-
-    /// Whether so many bytes of chunks with control entries would be freed.
-    pub(crate) fn has_control(&self, bytes: u64) -> bool {
-        self.control >= bytes
-    }
-
-    /// Control entries went into a chunk.
-    pub(crate) fn add_control(&mut self, bytes: u64) {
-        self.control += bytes;
-    }
-
-    /// That much will not be replayed: the life of its unit was released.
-    pub(crate) fn release(&mut self, bytes: u64, chunks: u64) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.chunks = self.chunks.saturating_sub(chunks);
-    }
-
-    fn want(&mut self) {
-        self.wanted = true;
-    }
-
-    /// Whether somebody waits for one.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted
-    }
-
-    /// Whether more would be replayed than should be, by as much again.
-    fn is_late(&self, config: &Config) -> bool {
-        self.bytes / 2 >= config.checkpoint_bytes || self.chunks / 2 >= CHUNKS
-    }
-
-    /// Whether it is due when so many pages of maps differ.
-    fn is_now(&self, config: &Config, pages: u64) -> bool {
-        let cheap = pages.saturating_mul(BLOCK_BYTES as u64 * CHEAP) <= self.bytes;
-        self.wanted
-            || self.bytes >= config.checkpoint_bytes
-            || self.control >= config.control_bytes()
-            || self.bytes >= config.early_checkpoint_bytes && cheap
-            || self.chunks >= CHUNKS
-    }
-}
-
 /// A checkpoint in progress.
 #[derive(Debug)]
-pub(crate) struct Checkpoint {
+struct Checkpoint {
     sequence: Sequence,
     step: Step,
     table: BTreeMap<u32, OpenUnit>,
     /// Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
     sparse: FxHashSet<u32>,
-    /// Pages that are not in memory and are to be written elsewhere, as they were read; and those on their way here.
-    moved: VecDeque<(Place, PageBytes)>,
+    /// Pages that are to be written elsewhere and are being read.
     moving: usize,
     /// The pages that are written next.
     batch: Batch,
@@ -156,30 +85,18 @@ impl Checkpoint {
         last: bool,
         patches: u32,
     ) -> Self {
-        let (sparse, moved) = (FxHashSet::default(), VecDeque::new());
-        let (batch, leaves) = (Batch::default(), false);
         Checkpoint {
             sequence,
             step,
             table,
-            sparse,
-            moved,
+            sparse: FxHashSet::default(),
             moving: 0,
-            batch,
+            batch: Batch::default(),
             pages: 0,
             last,
-            leaves,
+            leaves: false,
             patches,
         }
-    }
-
-    /// A page that waits to be written as it was read at `at`. One that was written elsewhere since it was asked for is
-    /// not what was read.
-    pub(crate) fn moved(&self, index: u16, page: u64, at: MapEntry) -> Option<&PageBytes> {
-        let mut moved = self.moved.iter();
-        let same = |place: &Place| (place.index, place.page, place.at) == (index, page, at);
-        let found = moved.find(|(place, _)| same(place));
-        found.map(|(_, bytes)| bytes)
     }
 
     /// One after which nothing is left to replay: nothing but pages came after *S*.
@@ -188,7 +105,7 @@ impl Checkpoint {
     }
 
     /// Begins to write its record if that is next; `false` if it is not.
-    pub(crate) fn begin_writing(&mut self) -> bool {
+    fn begin_writing(&mut self) -> bool {
         let ready = self.step == Step::Record;
         if ready {
             self.step = Step::Writing;
@@ -197,7 +114,7 @@ impl Checkpoint {
     }
 
     /// Whether it began when all was done that will ever be, and nothing is left to replay.
-    pub(crate) fn is_clean(&self) -> bool {
+    fn is_clean(&self) -> bool {
         self.last && !self.leaves
     }
 
@@ -207,7 +124,7 @@ impl Checkpoint {
     }
 
     /// *S*, and the units that its record lists.
-    pub(crate) fn begins_with(&self) -> (Sequence, BTreeMap<u32, OpenUnit>) {
+    fn begins_with(&self) -> (Sequence, BTreeMap<u32, OpenUnit>) {
         (self.sequence, self.table.clone())
     }
 
@@ -227,56 +144,55 @@ impl Checkpoint {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    /// Makes sure that a checkpoint is taken soon.
-    pub(crate) fn want_checkpoint(&mut self) {
-        self.due.want();
-    }
+/// Takes checkpoints, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpointer {
+    checkpoint: Option<Checkpoint>,
+}
 
-    pub(crate) fn begin_closing(&mut self, request: u32) {
-        self.phase = Phase::Closing;
-        self.closing = Some(request);
-    }
-
+impl Checkpointer {
     /// Takes a checkpoint further. Returns whether anything was done.
-    pub(crate) fn checkpoint_step(&mut self) -> bool {
-        let Some(checkpoint) = &self.checkpoint else { return self.begin_checkpoint() };
+    pub(crate) fn step<P: Payload>(&mut self, p: &mut Parts<P>, others_rest: bool) -> bool {
+        let Some(checkpoint) = &self.checkpoint else {
+            return self.begin_checkpoint(p, others_rest);
+        };
         match checkpoint.step {
-            Step::Sparse(unit) => self.find_sparse(unit),
-            Step::Moving(cursor) => self.mark_sparse(cursor),
-            Step::Pages(cursor) => self.write_pages(cursor),
-            Step::Units(index) => self.write_units(index),
-            Step::Roots(cursor) => self.write_roots(cursor),
+            Step::Sparse(unit) => self.find_sparse(p, unit),
+            Step::Moving(cursor) => self.mark_sparse(p, cursor),
+            Step::Pages(cursor) => self.write_pages(p, cursor),
+            Step::Units(index) => self.write_units(p, index),
+            Step::Roots(cursor) => self.write_roots(p, cursor),
             Step::Flush(_) | Step::Record | Step::Writing => false,
         }
     }
 
-    fn begin_checkpoint(&mut self) -> bool {
-        let urgent = self.space.opened() >= self.most_listed() / 2
-            || !self.table_has_room()
-            || self.many_are_dirty()
-            || self.phase == Phase::Closing && self.is_quiet();
-        let due = urgent || self.due.is_now(&self.config, self.volumes.pages_differing());
-        if due && !self.has_room_for_checkpoint(urgent) {
+    fn begin_checkpoint<P: Payload>(&mut self, p: &mut Parts<P>, others_rest: bool) -> bool {
+        let urgent = p.space.opened() >= p.most_listed() / 2
+            || !p.table_has_room()
+            || p.many_are_dirty()
+            || p.phase == Phase::Closing && others_rest && is_quiet(p);
+        let due = urgent || p.due.is_now(&p.config, p.volumes.pages_differing());
+        if due && !self.has_room_for_checkpoint(p, urgent) {
             mark!(CheckpointAwaitsRoom);
-            self.due.awaits_room = true;
+            p.due.awaits_room();
             return false;
         }
         // Counts in Released entries are those of the checkpoint before.
-        let releasing = self.space.is_releasing();
-        if !due || releasing || self.pages.landing().is_some() || !self.superblocks.are_idle() {
+        let releasing = p.space.is_releasing();
+        if !due || releasing || p.pages.landing().is_some() || !p.superblocks.are_idle() {
             return false;
         }
-        self.due = Due::default();
-        let last = self.phase == Phase::Closing && self.is_quiet();
-        let mut sequence = self.flights.next();
-        let table = self.space.begin_tail(sequence);
-        if bug!(self.config, CheckpointOneTooHigh) {
+        p.due.begin();
+        p.moved.clear();
+        let last = p.phase == Phase::Closing && others_rest && is_quiet(p);
+        let mut sequence = p.flights.next();
+        let table = p.space.begin_tail(sequence);
+        if bug!(p.config, CheckpointOneTooHigh) {
             sequence.0 += 1;
         }
-        self.begin_unit_table();
-        self.volumes.begin_checkpoint();
-        let patches = self.superblocks.durable_patches().wrapping_add(1);
+        p.begin_unit_table();
+        p.volumes.begin_checkpoint();
+        let patches = p.superblocks.durable_patches().wrapping_add(1);
         self.checkpoint = Some(Checkpoint::new(sequence, Step::Sparse(0), table, last, patches));
         true
     }
@@ -284,128 +200,93 @@ impl<P: Payload> Engine<P> {
     /// Whether there is room for every page; and, unless it is `urgent` or somebody waits for it, for as many once
     /// more: a crash at its end leaves them where they are, and the one after that needs as much again. Units that die
     /// during a checkpoint are not free before its end, so one that does not find room would come to nothing.
-    fn has_room_for_checkpoint(&self, urgent: bool) -> bool {
+    fn has_room_for_checkpoint<P: Payload>(&self, p: &Parts<P>, urgent: bool) -> bool {
         // Before the end of a recovery nothing else gives room.
-        if !self.superblocks.are_settled() || self.phase == Phase::Closing || self.due.forced {
+        if !p.superblocks.are_settled() || p.phase == Phase::Closing || p.due.is_forced() {
             return true;
         }
-        let waits = urgent || self.due.is_wanted() || self.due.is_late(&self.config);
-        let again = if waits { 0 } else { self.volumes.pages_in_use() / self.dense };
-        let free = self.space.free_units(self.config.host_media());
-        u64::from(free) >= u64::from(self.metadata_hold()) + again
+        let waits = urgent || p.due.is_wanted() || p.due.is_late(&p.config);
+        let again = if waits { 0 } else { p.volumes.pages_in_use() / p.dense };
+        let free = p.space.free_units(p.config.host_media());
+        u64::from(free) >= u64::from(p.metadata_hold()) + again
     }
 
-    /// Has a checkpoint that waits for room begin without. Returns whether one did wait.
-    pub(crate) fn force_checkpoint(&mut self) -> bool {
-        self.due.awaits_room && !std::mem::replace(&mut self.due.forced, true)
-    }
-
-    /// Whether nothing of the host is under way any more.
-    fn is_quiet(&self) -> bool {
-        self.cache.is_empty()
-            && self.unmapping.is_empty()
-            && self.flights.completed() == self.flights.sealed()
-            && self.gc.is_idle()
-            && self.space.resetting() == 0
-            && self.pages_idle()
-            && self.closing.is_some_and(|request| self.requests.is_only(request))
-    }
-
-    /// Room for pages, and how many fit.
-    fn room_for_pages(&mut self) -> Option<(Location, usize)> {
-        let class = self.config.metadata_class();
-        if self.space.in_flight(class) >= PAGE_CHUNKS || !self.seal_control() {
-            return None;
-        }
-        let block = self.config.geometry.logical_block();
-        let (at, room) = self.room(class, block.per_block())?;
-        Some((at, block.blocks_in_chunk(room).min(PAGES_PER_CHUNK)))
-    }
-
-    fn write_units(&mut self, from: usize) -> bool {
-        let Some((at, most)) = self.room_for_pages() else { return false };
-        let next = self.write_unit_pages(from, at, most);
-        let over = next == self.config.geometry.unit_pages();
+    fn write_units<P: Payload>(&mut self, p: &mut Parts<P>, from: usize) -> bool {
+        let Some((at, most)) = self.room_for_pages(p) else { return false };
+        let next = self.write_unit_pages(p, from, at, most);
+        let over = next == p.config.geometry.unit_pages();
         self.set_step(if over { Step::Roots(PageCursor::default()) } else { Step::Units(next) });
         true
     }
 
-    fn write_roots(&mut self, mut cursor: PageCursor) -> bool {
-        let Some((at, most)) = self.room_for_pages() else { return false };
+    fn write_roots<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
+        let Some((at, most)) = self.room_for_pages(p) else { return false };
         let mut picked: Vec<(u16, usize)> = Vec::new();
         let mut looked_at = 0;
         while picked.len() < most
             && looked_at < WORDS
-            && let Some((index, root)) = self.volumes.next_root(&mut cursor)
+            && let Some((index, root)) = p.volumes.next_root(&mut cursor)
         {
             looked_at += 1;
-            let map = self.volumes.map(index);
-            if map.has_root_changed(root) || map.root_at(root).is_some_and(|at| self.is_sparse(at))
+            let map = p.volumes.map(index);
+            if map.has_root_changed(root)
+                || map.root_at(root).is_some_and(|at| self.is_sparse(p, at))
             {
                 picked.push((index, root));
             }
         }
-        self.stats.looked_at += u64::from(looked_at);
+        p.stats.looked_at += u64::from(looked_at);
         self.set_step(Step::Roots(cursor));
         if picked.is_empty() && looked_at == WORDS {
             return true;
         }
-        if picked.is_empty() || bug!(self.config, RootsNotWritten) {
-            let target = self.flights.sealed();
+        if picked.is_empty() || bug!(p.config, RootsNotWritten) {
+            let target = p.flights.sealed();
             self.set_step(Step::Flush(target));
-            if bug!(self.config, RecordBeforePages) {
-                self.pages_durable(target);
+            if bug!(p.config, RecordBeforePages) {
+                self.pages_durable(p, target);
                 return true;
             }
-            self.await_flush(target, Then::Pages { target });
+            if p.await_flush(target, Then::Pages { target }).is_some() {
+                self.pages_durable(p, target);
+            }
             return true;
         }
-        let geometry = self.config.geometry;
+        let geometry = p.config.geometry;
         let block = geometry.logical_block();
         let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
         let mut pages = Vec::with_capacity(picked.len());
         for &(index, number) in &picked {
-            let map = self.volumes.map_mut(index);
+            let map = p.volumes.map_mut(index);
             let id = PageId { volume: map.id, index: number as u32 };
             let bytes: PageBytes = Box::new(map.root_page(number).encode());
             let crc = crc32c(bytes.as_slice());
             let old = map.move_root(number, MapEntry::new(&geometry, place, crc));
             pages.push((id, bytes, crc));
-            self.superblocks.drop_later(old);
+            p.superblocks.drop_later(old);
             place.block += block.per_block();
         }
         self.count_pages(picked.len());
-        self.seal_pages(at, VolumeId::ROOT, pages);
+        p.seal_pages(at, VolumeId::ROOT, pages);
         true
     }
 
-    fn set_step(&mut self, step: Step) {
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.step = step;
-        }
-    }
-
-    pub(crate) fn count_pages(&mut self, count: usize) {
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.pages += count as u64;
-        }
-    }
-
     /// The write of a page at `at` failed: it is written again.
-    pub(crate) fn page_lost(
+    fn page_lost<P: Payload>(
         &mut self,
+        p: &mut Parts<P>,
         reserved: VolumeId,
         page: PageId,
         at: Location,
         bytes: &PageBytes,
     ) {
-        let geometry = self.config.geometry;
+        let geometry = p.config.geometry;
         if reserved == VolumeId::UNITS {
-            self.unit_table.write_again(|page| page.location(&geometry) == Some(at));
-            return self.write_pages_again();
+            p.unit_table.write_again(|page| page.location(&geometry) == Some(at));
+            return self.write_pages_again(p);
         }
-        let Some(index) = self.volumes.slot(page.volume) else { return };
-        let map = self.volumes.map_mut(index);
+        let Some(index) = p.volumes.slot(page.volume) else { return };
+        let map = p.volumes.map_mut(index);
         let number = page.index;
         if reserved == VolumeId::MAP {
             if u64::from(number) < map.pages()
@@ -415,12 +296,12 @@ impl<P: Payload> Engine<P> {
                 if map.is_loaded(number.into()) {
                     map.mark_lost(number.into());
                 } else if let Some(checkpoint) = &mut self.checkpoint
-                    && !bug!(self.config, MovedPageForgotten)
+                    && !bug!(p.config, MovedPageForgotten)
                 {
                     mark!(MovedPageLost);
                     let (volume, page, at) = (map.id, number.into(), map.page_at(number.into()));
                     let place = Place { index, volume, page, at, by: checkpoint.sequence };
-                    checkpoint.moved.push_back((place, bytes.clone()));
+                    p.moved.push(place, bytes.clone());
                 }
             }
         } else if map.root_at(number as usize).and_then(|root| root.location(&geometry)) == Some(at)
@@ -428,83 +309,148 @@ impl<P: Payload> Engine<P> {
             mark!(RootLost);
             map.change_root(number as usize);
         }
-        self.write_pages_again();
+        self.write_pages_again(p);
     }
 
     /// Has the checkpoint in progress look once more for pages to write, unless its record is on its way.
-    pub(crate) fn write_pages_again(&mut self) {
+    fn write_pages_again<P: Payload>(&mut self, p: &mut Parts<P>) {
         if let Some(checkpoint) = &mut self.checkpoint
             && checkpoint.step != Step::Writing
         {
             mark!(PagesWrittenAgain);
             checkpoint.step = Step::Pages(PageCursor::default());
             checkpoint.batch = Batch::default();
-            if !bug!(self.config, PatchesSaidStay) {
+            if !bug!(p.config, PatchesSaidStay) {
                 // What was said of pages that could not be read holds for the pages and counts of then.
                 checkpoint.patches = checkpoint.patches.wrapping_add(1);
             }
-            self.begin_unit_table();
+            p.begin_unit_table();
         }
     }
 
     /// Every page of the checkpoint is durable, unless one was lost on the way.
-    pub(crate) fn pages_durable(&mut self, target: Sequence) {
+    pub(crate) fn pages_durable<P: Payload>(&mut self, p: &mut Parts<P>, target: Sequence) {
         let waits = Step::Flush(target);
         if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.step == waits) {
-            self.durability.reached(target);
+            p.durability.reached(target);
             self.set_step(Step::Record);
         }
     }
+
+    /// Writes a record if one is due: of a checkpoint, or because listed units run short.
+    pub(crate) fn superblock_step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        if !p.superblocks.are_idle() {
+            return false;
+        }
+        if self.checkpoint.as_mut().is_some_and(Checkpoint::begin_writing) {
+            self.write_checkpoint_record(p);
+            return true;
+        }
+        // Where fewer are free than would be listed, all soon are; but a record is not written for each that comes.
+        let short = |media: &MediaClass| {
+            let half_of_free = p.space.free_units(*media).div_ceil(2) as usize;
+            let least = half_of_free.min(p.listed_ahead() / 2);
+            p.space.reserved_on(*media) < least && p.space.has_unlisted(*media)
+        };
+        let full = p.space.listed().len() >= p.table_limit();
+        if full || !MediaClass::ALL.iter().any(short) {
+            return false;
+        }
+        mark!(UnitsListed);
+        let fresh = p.list_more(p.space.listed().len());
+        let mut record = p.durable_record();
+        let mut table = p.space.listed().clone();
+        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+        if !bug!(p.config, NewUnitsNotListed) {
+            record.open_units = table.into_values().collect();
+        }
+        record.clean = false;
+        if bug!(p.config, UnitsOpenedBeforeListed) {
+            p.reserve(&fresh);
+            p.write_record(record, Purpose::MoreUnits, Vec::new());
+            return true;
+        }
+        p.write_record(record, Purpose::MoreUnits, fresh);
+        true
+    }
+
+    fn write_checkpoint_record<P: Payload>(&mut self, p: &mut Parts<P>) {
+        let clean = self.checkpoint.as_ref().is_some_and(Checkpoint::is_clean)
+            || bug!(p.config, CleanTooEarly) && p.phase == Phase::Closing;
+        if clean {
+            // Nothing but pages came after S: nothing is left to replay.
+            let sequence = p.flights.next();
+            let table = p.space.begin_tail(sequence);
+            self.checkpoint = self.checkpoint.take().map(|last| last.clean(sequence, table));
+            p.moved.clear();
+        }
+        let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
+        let patches = checkpoint.patches();
+        let (sequence, mut table) = checkpoint.begins_with();
+        let fresh = p.list_more(table.len());
+        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
+        let volumes =
+            if bug!(p.config, DeletedVolumeLeftOut) { p.volumes.alive() } else { p.volumes.all() };
+        let volumes = volumes.into_iter().map(|map| Volume {
+            id: map.id,
+            name: map.name.clone(),
+            blocks: map.blocks,
+            deleted: map.deleted,
+            media: map.media,
+            roots: map.roots_at().collect(),
+        });
+        let record = Superblock {
+            checkpoint: sequence,
+            tail_epoch: p.epoch,
+            tail_end: None,
+            clean,
+            patches,
+            vain: 0,
+            flushed: p.flushed_since(sequence),
+            next_volume: p.volumes.next_id(),
+            volumes: volumes.collect(),
+            open_units: table.into_values().collect(),
+            unit_pages: p.unit_table.pages().to_vec(),
+            ..p.durable_record()
+        };
+        p.write_record(record, Purpose::Checkpoint, fresh);
+    }
+
+    /// The pages of a lost chunk are written again, or at least read from memory.
+    pub(crate) fn pages_lost<P: Payload>(&mut self, p: &mut Parts<P>, chunk: &Chunk<P>) {
+        let Body::Pages(pages) = &chunk.body else { return };
+        for ((volume, lba, _, at), bytes) in p.placed(chunk).into_iter().zip(pages) {
+            self.page_lost(p, volume, PageId::from_lba(lba), at, bytes);
+        }
+    }
+
+    /// Whether the last checkpoint leaves something to replay for good.
+    pub(crate) fn ends_unclean(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(Checkpoint::ends_unclean)
+    }
+
+    /// The record of the checkpoint in progress lists these units as well.
+    pub(crate) fn list(&mut self, fresh: &[OpenUnit]) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            mark!(CheckpointListsUnits);
+            checkpoint.list(fresh);
+        }
+    }
+
+    /// The record of the checkpoint counts. Returns how many pages it wrote.
+    pub(crate) fn end<P: Payload>(&mut self, p: &mut Parts<P>) -> u64 {
+        p.due.end();
+        p.moved.clear();
+        self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages())
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use thermocline_format::{Geometry, LogicalBlock};
-    use thermocline_types::UnitId;
-
-    use super::*;
-
-    /// 16 TiB, in zones of a gibibyte.
-    fn config() -> Config {
-        let geometry = Geometry::new(LogicalBlock::B4096, 1 << 18, 1 << 14, [0, 1].map(UnitId));
-        Config::new(geometry.expect("sound units"))
-    }
-
-    #[test]
-    fn what_was_read_of_a_page_that_stands_elsewhere_by_now_is_not_that_page() {
-        let geometry = config().geometry;
-        let entry = |block| MapEntry::new(&geometry, Location { unit: UnitId(9), block }, 1);
-        let (was, is, by) = (entry(3), entry(7), Sequence(5));
-        let mut checkpoint = Checkpoint::new(by, Step::Sparse(0), BTreeMap::new(), false, 0);
-        let place = Place { index: 2, volume: VolumeId(1), page: 4, at: was, by };
-        let bytes: PageBytes = Box::new([7; BLOCK_BYTES]);
-        checkpoint.moved.push_back((place, bytes.clone()));
-        assert_eq!(checkpoint.moved(2, 4, was), Some(&bytes));
-        assert_eq!(checkpoint.moved(2, 4, is), None);
-    }
-
-    fn written(chunks: u64, bytes: u64) -> Due {
-        let mut due = Due::default();
-        (0..chunks).for_each(|_| due.add(bytes));
-        due
-    }
-
-    #[test]
-    fn a_checkpoint_comes_early_where_it_costs_little_and_late_where_every_page_differs() {
-        let config = config();
-        let (early, late) = (written(64 << 10, 1 << 20), written(512 << 10, 1 << 20));
-        let cheap = (64 << 30) / (64 * 4096);
-        assert!(early.is_now(&config, cheap));
-        assert!(!early.is_now(&config, cheap + 1));
-        assert!(!written((64 << 10) - 1, 1 << 20).is_now(&config, 0));
-        assert!(late.is_now(&config, u64::MAX));
-        assert!(!written((512 << 10) - 1, 1 << 20).is_now(&config, u64::MAX));
-    }
-
-    #[test]
-    fn many_small_chunks_are_as_long_a_tail_as_it_may_be() {
-        let config = config();
-        assert!(!written(CHUNKS - 1, 8192).is_now(&config, u64::MAX));
-        assert!(written(CHUNKS, 8192).is_now(&config, u64::MAX));
-    }
+/// Whether nothing of the host is under way any more.
+fn is_quiet<P: Payload>(p: &Parts<P>) -> bool {
+    p.cache.is_empty()
+        && p.flights.completed() == p.flights.sealed()
+        && p.collection.is_idle()
+        && p.space.resetting() == 0
+        && p.pages_idle()
+        && p.closing.is_some_and(|request| p.requests.is_only(request))
 }

@@ -4,42 +4,19 @@ use thermocline_format::MediaClass;
 use thermocline_ftl::UnitState;
 use thermocline_types::UnitId;
 
-use crate::engine::{Engine, Phase};
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 
-impl<P: Payload> Engine<P> {
-    /// Fast units that are not about to be free.
-    pub(crate) fn fast_units_in_use(&self) -> u32 {
-        let all = self.config.geometry.active_units(MediaClass::Fast);
-        all.saturating_sub(self.coming_units(MediaClass::Fast))
-    }
-
-    /// Whether fast units are to be emptied although they do not run short.
-    pub(crate) fn destages_early(&mut self) -> bool {
-        let used = self.fast_units_in_use();
-        let wants = self.config.geometry.is_tiered() && self.destage.wants(used);
-        mark!(DestagedEarly if wants);
-        wants
-    }
-
-    /// How fast fast units are emptied although they do not run short, as that of units that do; `None` if none is.
-    pub(crate) fn urgency_of_destaging(&mut self) -> Option<f64> {
-        /// What is overdue leaves as fast as if all units held ahead were used up. Chosen, not measured.
-        const OVERDUE: f64 = 1.0;
-        let overdue = self.destage.overdue(self.now).map(|_| OVERDUE);
-        let early = self.destages_early().then(|| self.destage.urgency(self.fast_units_in_use()));
-        overdue.into_iter().chain(early).reduce(f64::max)
-    }
-
-    /// A fast unit that was closed for too long and can be emptied.
-    pub(crate) fn overdue_unit(&mut self) -> Option<UnitId> {
+impl<P: Payload> Parts<P> {
+    /// A fast unit that was closed for too long and can be emptied. Of one that `is_stuck` some blocks stay.
+    pub(crate) fn overdue_unit(&mut self, is_stuck: impl Fn(UnitId) -> bool) -> Option<UnitId> {
         while let Some(unit) = self.destage.overdue(self.now) {
             let units = self.space.units();
             let arrivals = self.config.arrivals() == Some(units.class(unit));
             let holds = units.state(unit) == UnitState::Closed && units.valid_count(unit) > 0;
             // The age of one that cannot be emptied begins anew when that is tried once more.
-            if !holds || !arrivals || self.gc_is_stuck(unit) {
+            if !holds || !arrivals || is_stuck(unit) {
                 self.destage.end_age(unit);
                 continue;
             }

@@ -1,45 +1,21 @@
 //! Flushes of hosts and of devices, and what goes on when something is durable.
 
-use thermocline_format::{Sequence, VolumeId};
+use thermocline_format::VolumeId;
 use thermocline_types::DeviceId;
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError};
-use crate::durability::Then;
-use crate::engine::{Engine, Op};
+use crate::device::DeviceCmd;
+use crate::engine::{Op, Parts};
 use crate::marks::mark;
 use crate::payload::Payload;
 
-impl<P: Payload> Engine<P> {
-    /// Blocks of hosts that wait in memory or are on their way to media.
-    #[must_use]
-    pub fn staged_blocks(&self) -> u32 {
-        self.cache.host_blocks()
-    }
-
-    /// The most that these may be before further writes are [`Rejected::Busy`].
-    ///
-    /// [`Rejected::Busy`]: crate::Rejected::Busy
-    #[must_use]
-    pub fn max_staged_blocks(&self) -> u32 {
-        self.config.max_staged_blocks
-    }
-
-    /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
-    /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
-    /// place is sealed.
-    #[must_use]
-    pub fn at_risk_blocks(&self) -> u64 {
-        let waiting = u64::from(self.cache.waiting());
-        waiting + self.stats.host_blocks_written - self.durability.host_blocks()
-    }
-
+impl<P: Payload> Parts<P> {
     /// Answers a flush of the host when all that was complete before it is durable.
     pub(crate) fn flush(&mut self, request: u32) {
         if !self.config.write_cache {
-            self.await_flush(self.flights.newest_done(), Then::Host { request });
+            self.await_flush_for(request, self.flights.newest_done());
         } else if bug!(self.config, FlushLeavesStage) || !self.cache.flush(request) {
-            self.await_flush(self.flights.sealed(), Then::Host { request });
+            self.await_flush_for(request, self.flights.sealed());
         }
     }
 
@@ -50,7 +26,7 @@ impl<P: Payload> Engine<P> {
         };
         let leaves = bug!(self.config, VolumeFlushLeavesStage);
         if leaves || !self.cache.flush_volume(index, request) {
-            self.await_flush(self.flights.sealed(), Then::Host { request });
+            self.await_flush_for(request, self.flights.sealed());
         }
         mark!(VolumeFlushed if self.cache.express_class(|_| true).is_some());
     }
@@ -59,32 +35,8 @@ impl<P: Payload> Engine<P> {
     pub(crate) fn flush_sealed(&mut self) {
         while let Some(request) = self.cache.next_flush().or_else(|| self.cache.next_volume_flush())
         {
-            self.await_flush(self.flights.sealed(), Then::Host { request });
+            self.await_flush_for(request, self.flights.sealed());
         }
-    }
-
-    /// Does `then` when every chunk up to `target` is durable.
-    pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) {
-        let host = then.is_host();
-        let release = matches!(then, Then::Release { .. });
-        self.durability.wait(target, then);
-        let of_host = bug!(self.config, OtherDevicesNotFlushed);
-        let of_release = bug!(self.config, ReleaseAwaitsHomeAlone);
-        if host && of_host || release && of_release {
-            self.durability.forget_others(self.config.geometry.home());
-        }
-        self.resolve();
-    }
-
-    /// Does `then` when flushes of all devices are done that are sent from now on.
-    pub(crate) fn await_next_flush(&mut self, then: Then) {
-        let all = self.config.geometry.present().map(|(device, _)| device);
-        self.durability.wait_for_next(all, then);
-    }
-
-    /// Does `then` when a flush of `device` is done that is sent from now on.
-    pub(crate) fn await_next_flush_of(&mut self, device: DeviceId, then: Then) {
-        self.durability.wait_for_next(std::iter::once(device), then);
     }
 
     /// Flushes devices if somebody waits for what a flush would make durable. Returns whether it did.
@@ -111,34 +63,5 @@ impl<P: Payload> Engine<P> {
         let op = self.ops.insert(Op::Flush { device });
         self.device(op, DeviceCmd::Flush(device));
         true
-    }
-
-    pub(crate) fn flushed(&mut self, device: DeviceId, result: Result<(), DeviceError>) {
-        self.durability.end_flush(device, result.is_ok());
-        match result {
-            Ok(()) => self.resolve(),
-            Err(_) => {
-                mark!(FlushFailed);
-                self.fail();
-            }
-        }
-    }
-
-    /// Goes on with all whose wait is over. What the host waits for must also be recoverable: not before the recovery
-    /// itself is, in a checkpoint.
-    pub(crate) fn resolve(&mut self) {
-        let settled =
-            self.superblocks.are_settled() || bug!(self.config, FlushBeforeRecoveryIsSafe);
-        mark!(FlushAwaitsRecovery if !settled && self.durability.is_due_for_hosts());
-        for then in self.durability.due(settled, bug!(self.config, FlushNotSent)) {
-            match then {
-                Then::Host { request } => self.request_progress(request, 1, None),
-                Then::Release { units } => self.reset_released(&units),
-                Then::Scrub => self.scrub_goes_on(),
-                Then::Dead => self.space.dead_flushed(),
-                Then::Pages { target } => self.pages_durable(target),
-                Then::Superblock => self.superblock_durable(),
-            }
-        }
     }
 }

@@ -8,50 +8,42 @@
 //! Collection earns credit as the host writes: as many copies as it takes to free what the host uses, and more the
 //! fewer units are free, so that its work is spread evenly and never comes as a burst.
 
-mod borrow;
 mod check;
-mod choice;
+pub(crate) mod choice;
 mod ending;
 mod lookup;
-mod pace;
+mod pins;
 mod place;
+mod reads;
+mod staying;
 mod victim;
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
-use thermocline_format::{Entry, Location, MediaClass, Places, VolumeId};
+use thermocline_format::{Entry, Location, Places, VolumeId};
 use thermocline_ftl::placement::Classifier as _;
-use thermocline_types::{Class, Lba, UnitId, Version};
+use thermocline_types::{Class, Lba, UnitId};
 
 use crate::config::ReadPlan;
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
-use crate::engine::{Engine, Op};
+use crate::engine::gc::choice::Choice;
+use crate::engine::{Op, Parts};
 use crate::map::{PAGE, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
+use crate::tier::Stays;
 use crate::volumes::PageCursor;
-
-use ending::Ending;
-use pace::Pace;
 
 /// Blocks in memory and not placed above which no further segment is read: what the host can wait for at once, twice.
 /// Chosen, not measured.
 const READY: usize = 256;
 /// Blocks placed in one step. Chosen, not measured.
 const STEP: usize = 64;
-/// Fast units that blocks of failed writes may take beyond what hosts may. Chosen, not measured.
-const REPLACED: u32 = 2;
-
-/// Fast units for what stays on fast devices when it leaves a unit: one that it goes to, and one that control entries
-/// may have taken meanwhile.
-const STAYING: u32 = 2;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
-
-/// Reads of a victim that are tried again when they fail. Chosen, not measured.
-const RETRIES: u32 = 16;
 
 /// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
 /// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
@@ -151,11 +143,8 @@ struct Round {
 
 /// Garbage collection.
 #[derive(Debug)]
-pub(crate) struct Gc<P> {
+pub(crate) struct Collector<P> {
     job: Option<Job<P>>,
-    /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
-    ending: Vec<Ending>,
-    pace: Pace,
     /// Units with blocks that cannot be copied.
     stuck: FxHashSet<u32>,
     /// Fast units with blocks that stay there while no fast unit is free for them.
@@ -167,46 +156,25 @@ pub(crate) struct Gc<P> {
     /// The checkpoint after which it is certain that nothing can be collected.
     starved_at: Option<u64>,
     round: Round,
-    /// Whether copies may take units that are held for metadata: nothing else would ever free one.
-    borrows: bool,
     /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
     owes_fast: bool,
+    stays: Stays,
 }
 
-impl<P> Default for Gc<P> {
-    fn default() -> Self {
-        Gc {
+impl<P> Collector<P> {
+    /// Of a pool in which `stays` says how much of what leaves fast units goes to others.
+    pub(crate) fn new(stays: Stays) -> Collector<P> {
+        Collector {
             job: None,
-            ending: Vec::new(),
-            pace: Pace::default(),
             stuck: FxHashSet::default(),
             kept: FxHashSet::default(),
             left_to_fast: FxHashSet::default(),
             overflows: false,
             starved_at: None,
             round: Round::default(),
-            borrows: false,
             owes_fast: false,
+            stays,
         }
-    }
-}
-
-impl<P> Gc<P> {
-    /// Whether copies may take units that are held for metadata.
-    pub(crate) fn borrows(&self) -> bool {
-        self.borrows
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.job.is_none() && self.ending.is_empty()
-    }
-
-    /// Whether there is a unit for blocks of fast volumes, or was for those of the same victim.
-    pub(crate) fn has_unit_to_stay(&mut self, now: bool) -> bool {
-        self.job.as_mut().is_some_and(|job| {
-            job.stays |= now;
-            job.stays
-        })
     }
 }
 
@@ -222,230 +190,97 @@ impl<P> Job<P> {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    /// Free units on `media` that neither the host nor what is destaged may use.
-    pub(crate) fn reserve_of(&self, media: MediaClass) -> u32 {
-        match (self.config.geometry.is_tiered(), media) {
-            (false, _) => self.config.relocation_reserve() + self.metadata_hold(),
-            (true, MediaClass::Capacity) => self.config.relocation_reserve() + 1,
-            (true, MediaClass::Fast) => {
-                self.metadata_hold() + REPLACED + STAYING + self.config.unused_fast_units()
-            }
-        }
+/// What a step of garbage collection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Collected {
+    /// Whether anything was done.
+    pub(crate) worked: bool,
+    /// What is to be done since there is no victim.
+    pub(crate) lacks: Option<Choice>,
+}
+
+impl Collected {
+    fn nothing() -> Collected {
+        Collected { worked: false, lacks: None }
     }
 
-    /// Whether a fast unit is left for what stays on fast devices, beside those for metadata and failed writes.
-    pub(crate) fn has_fast_unit_for_copies(&self) -> bool {
-        self.space.free_units(MediaClass::Fast) + STAYING > self.reserve_of(MediaClass::Fast)
+    fn something() -> Collected {
+        Collected { worked: true, lacks: None }
     }
 
-    /// Free units that the host may not use.
-    pub(crate) fn host_reserve(&self) -> u32 {
-        self.reserve_of(self.config.host_media())
+    /// As this, where something else was done if it `worked`.
+    fn or(self, worked: bool) -> Collected {
+        Collected { worked: self.worked || worked, ..self }
     }
+}
 
-    /// Free units for capacity that copies may not use: what is destaged leaves those of relocation.
-    pub(crate) fn held_from_destage(&self) -> u32 {
-        let destages = |job: &Job<P>| self.space.media_of(job.victim) == MediaClass::Fast;
-        if self.gc.job.as_ref().is_some_and(destages) {
-            self.config.relocation_reserve()
-        } else {
-            0
-        }
-    }
-
-    /// Free units on `media` at which collection begins. What is destaged, or emptied for good, finds room for two
-    /// units at least.
-    fn gc_start(&self, media: MediaClass) -> u32 {
-        let takes = self.config.geometry.is_tiered() || self.space.has_condemned();
-        let least = if takes { 2 } else { 0 };
-        self.reserve_of(media) + self.config.gc.ahead_units.max(least)
-    }
-
-    /// Units of `media` that are free, or will be without further victims; dead ones, and those that will be as soon as
-    /// the last copies are sealed, are not freed while a checkpoint is taken.
-    pub(crate) fn coming_units(&self, media: MediaClass) -> u32 {
-        let free = self.space.free_units(media) + self.space.resetting_on(media);
-        let later = self.space.dead(media).len() as u32 + self.gc.ending_on(media);
-        free + if self.checkpoint.is_none() { later } else { 0 }
-    }
-
-    /// Whether units of `media` are to be freed.
-    fn is_short(&self, media: MediaClass) -> bool {
-        self.coming_units(media) <= self.gc_start(media)
-    }
-
-    /// A chunk of `blocks` logical blocks was sealed that is no copy: as many are to be freed.
-    #[inline]
-    pub(crate) fn gc_earn(&mut self, media: MediaClass, blocks: u32) {
-        if media != self.config.host_media() {
-            return;
-        }
-        let (free, start) = (self.coming_units(media), self.gc_start(media));
-        let urgency = if free <= start {
-            f64::from(start - free) / f64::from(self.config.gc.ahead_units.max(1))
-        } else if let Some(urgency) = self.urgency_of_destaging() {
-            urgency
-        } else {
-            self.gc.pace.forgive();
-            return;
-        };
-        self.gc.pace.earn(blocks, urgency);
-    }
-
-    /// Whether blocks of the host may take up units of `media` now; those that somebody waits for may before others.
-    /// For those that bypass the fast ones nobody earns copies: units for capacity are freed as fast as can be, when
-    /// they run short.
-    pub(crate) fn host_may_seal(&self, media: MediaClass, awaited: bool) -> bool {
-        let pace = &self.gc.pace;
-        let owes = || if awaited { pace.is_far_behind() } else { pace.is_behind() };
-        let pays = media == self.config.host_media();
-        self.space.free_units(media) > self.reserve_of(media)
-            && (!pays || !self.is_short(media) || !owes())
-    }
-
-    /// Whether what somebody waits for may fill units that are open on `media`, where hosts may open none. Relocation
-    /// has as many free units as it needs, whatever is in the open ones.
-    pub(crate) fn host_may_fill(&self, media: MediaClass) -> bool {
-        media == self.config.host_media()
-            && self.space.free_units(media) == self.reserve_of(media)
-            && !self.gc.pace.is_far_behind()
-    }
-
-    /// Whether blocks of the host wait that have no unit to go to, whatever is owed.
-    fn host_is_stuck(&self) -> bool {
-        let (tiered, capacity) = (self.config.geometry.is_tiered(), MediaClass::Capacity);
-        let below = tiered && self.space.free_units(capacity) <= self.reserve_of(capacity);
-        self.host_has_no_unit() || below && self.cache.hosts_wait_below(&self.config)
-    }
-
-    /// Whether as many copies wait as there is room for.
-    pub(crate) fn copies_are_many(&self) -> bool {
-        self.cache.copies() > 2 * thermocline_format::MAX_LINES
-    }
-
-    /// Whether no unit is left but those that the host may not use.
-    fn host_has_no_unit(&self) -> bool {
-        self.space.free_units(self.config.host_media()) <= self.host_reserve()
-    }
-
+impl<P: Payload> Collector<P> {
     /// Takes garbage collection a bounded step further. Returns whether anything was done.
-    pub(crate) fn gc_step(&mut self) -> bool {
-        self.gc.borrows &= self.host_has_no_unit();
-        let ended = self.end_victims();
-        let Some(job) = &self.gc.job else { return self.gc_next() || ended };
+    pub(crate) fn step(&mut self, p: &mut Parts<P>) -> Collected {
+        let collected = self.collect(p);
+        self.tell_victim(p);
+        collected
+    }
+
+    fn collect(&mut self, p: &mut Parts<P>) -> Collected {
+        let needed = p.host_has_no_unit();
+        p.collection.borrow_only_if(needed);
+        let ended = self.end_victims(p);
+        let Some(job) = &self.job else { return self.begin_next(p).or(ended) };
         let (step, ready, pending) = (job.step, job.ready.len(), job.pending());
         let read = job.reading.front().is_some_and(|reading| reading.left == 0);
-        let placed = ready > 0 && self.place();
+        let placed = ready > 0 && self.place(p);
         let read = read && self.segment_read();
+        let mut lacks = None;
         let moved = match step {
-            Step::Walk(from) if self.gc.is_behind() => self.look_up(from),
+            Step::Walk(from) if self.is_behind() => self.look_up(p, from),
             Step::Walk(_) if pending > READY => false,
-            Step::Walk(from) => self.walk(from),
-            Step::Searching(cursor) => self.search(cursor),
+            Step::Walk(from) => self.walk(p, from),
+            Step::Searching(cursor) => self.search(p, cursor),
             Step::Walking => false,
-            Step::Done => pending == 0 && self.finish_job(),
+            Step::Done => pending == 0 && self.finish_job(p, &mut lacks),
         };
-        placed || read || moved || ended
+        Collected { worked: placed || read || moved || ended, lacks }
     }
 
     /// A unit is empty: whatever of it could not be copied is gone.
-    pub(crate) fn gc_unstick(&mut self, unit: UnitId) {
-        self.gc.stuck.remove(&unit.0);
-        self.gc.kept.remove(&unit.0);
-        self.gc.left_to_fast.remove(&unit.0);
-    }
-
-    /// Whether a unit holds blocks that cannot be copied, or that stay when it is emptied early.
-    pub(crate) fn gc_is_stuck(&self, unit: UnitId) -> bool {
-        self.gc.stuck.contains(&unit.0) || self.gc.left_to_fast.contains(&unit.0)
+    pub(crate) fn unstick(&mut self, unit: UnitId) {
+        self.stuck.remove(&unit.0);
+        self.kept.remove(&unit.0);
+        self.left_to_fast.remove(&unit.0);
     }
 
     /// A volume is on other media from now on: what stayed may leave.
-    pub(crate) fn gc_media_changed(&mut self) {
-        for unit in self.gc.left_to_fast.drain() {
-            self.destage.begin_age(UnitId(unit), self.now);
+    pub(crate) fn media_changed(&mut self, p: &mut Parts<P>) {
+        for unit in self.left_to_fast.drain() {
+            p.destage.begin_age(UnitId(unit), p.now);
         }
-    }
-
-    fn begin_job(&mut self, victim: UnitId) {
-        self.gc.starved_at = None;
-        self.gc.round.victims += 1;
-        let valid = self.space.units().valid_count(victim);
-        let end = self.space.units().written(victim);
-        // What is destaged takes no room where it was.
-        let fast = self.space.media_of(victim) == MediaClass::Fast;
-        let dense = if fast { u64::MAX } else { self.dense };
-        if fast == self.config.geometry.is_tiered() {
-            self.gc.pace.set_ratio(valid, self.config.geometry.blocks_per_unit(), dense);
-            self.gc.pace.set_unit(self.dense);
-            self.gc.pace.begin(valid, end);
-        }
-        if !fast {
-            self.config.placement.collected(self.space.units(), victim, self.host_writes);
-        }
-        let tiered = self.config.geometry.is_tiered();
-        self.gc.owes_fast = if self.space.is_condemned(victim) {
-            tiered && self.is_short(MediaClass::Fast)
-        } else {
-            self.gc.owes_fast && !fast
-        };
-        self.space.begin_relocation(victim);
-        self.gc.job = Some(Job {
-            victim,
-            step: Step::Walk(0),
-            next: 0,
-            segment_end: self.segment_blocks().min(end),
-            end,
-            chunks: 0,
-            valid: Vec::new(),
-            reading: VecDeque::new(),
-            segments: 0,
-            ready: VecDeque::new(),
-            found: 0,
-            retries: RETRIES,
-            stays: false,
-            early: fast && !self.is_short(MediaClass::Fast) && !self.space.is_condemned(victim),
-            at_first: valid,
-            known: FxHashSet::default(),
-            unknown: Vec::new(),
-            broken: false,
-            pins: Vec::new(),
-            drains: false,
-            search: None,
-        });
-    }
-
-    fn segment_blocks(&self) -> u32 {
-        let block = self.config.geometry.logical_block().bytes() as u64;
-        (self.config.gc.segment_bytes / block)
-            .clamp(1, u64::from(self.config.geometry.blocks_per_unit())) as u32
     }
 
     /// Reads on in the victim until its segment is known.
-    fn walk(&mut self, from: u32) -> bool {
-        let job = self.gc.job.as_mut().expect("a job is at this step");
+    fn walk(&mut self, p: &mut Parts<P>, from: u32) -> bool {
+        let job = self.job.as_mut().expect("a job is at this step");
         if from >= job.segment_end {
             job.next = from;
-            return self.read_valid();
+            return self.read_valid(p);
         }
         job.step = Step::Walking;
         let (victim, left) = (job.victim, job.end - from);
-        let block = self.config.geometry.logical_block().bytes() as u32;
+        let block = p.config.geometry.logical_block().bytes() as u32;
         let header = thermocline_format::MAX_HEADER_BYTES as u32 / block;
-        let (window, data) = match self.config.gc.read_plan {
+        let (window, data) = match p.config.gc.read_plan {
             ReadPlan::Basic => (header, false),
-            ReadPlan::Segment => (self.config.gc.read_bytes / block, true),
+            ReadPlan::Segment => (p.config.gc.read_bytes / block, true),
             ReadPlan::Cost { command_bytes } => {
-                (command_bytes.min(self.config.gc.read_bytes) / block, true)
+                (command_bytes.min(p.config.gc.read_bytes) / block, true)
             }
         };
         let window = window.max(header).min(left);
-        self.stats.gc_reads += 1;
-        self.stats.gc_bytes_read += u64::from(window) * u64::from(block);
+        p.stats.gc_reads += 1;
+        p.stats.gc_bytes_read += u64::from(window) * u64::from(block);
         let at = Location { unit: victim, block: from };
-        let pool = self.pool;
-        let generation = self.space.known_generation(victim);
+        let pool = p.pool;
+        let generation = p.space.known_generation(victim);
         let cmd = ReadChunks {
             at,
             window,
@@ -455,21 +290,21 @@ impl<P: Payload> Engine<P> {
             data,
             versions: Versions::AsRead,
         };
-        let op = self.ops.insert(Op::GcChunks { request: cmd });
-        self.device(op, DeviceCmd::ReadChunks(cmd));
+        let op = p.ops.insert(Op::GcChunks { request: cmd });
+        p.device(op, DeviceCmd::ReadChunks(cmd));
         true
     }
 
-    pub(crate) fn gc_chunks_found(&mut self, found: &FoundChunks<P>) {
-        let mut job = self.gc.job.take().expect("a job asked for the chunks");
-        let pays = self.space.media_of(job.victim) == self.config.host_media();
+    pub(crate) fn chunks_found(&mut self, p: &mut Parts<P>, found: &FoundChunks<P>) {
+        let mut job = self.job.take().expect("a job asked for the chunks");
+        let pays = p.space.media_of(job.victim) == p.config.host_media();
         for chunk in &found.chunks {
             job.chunks += 1;
             let before = job.valid.len() + job.unknown.len();
-            self.find_valid(&mut job, chunk);
+            self.find_valid(p, &mut job, chunk);
             if pays {
                 let valid = job.valid.len() + job.unknown.len() - before;
-                self.gc.pace.look_through(chunk.header.blocks, valid as u32);
+                p.collection.pace_mut().look_through(chunk.header.blocks, valid as u32);
             }
         }
         let stopped = found.unsound || found.chunks.is_empty();
@@ -479,22 +314,23 @@ impl<P: Payload> Engine<P> {
             job.segment_end = job.end;
             job.broken = true;
         }
-        self.gc.job = Some(job);
+        self.job = Some(job);
+        self.tell_victim(p);
     }
 
     /// Adds the blocks of a chunk of the victim that the map points at.
-    fn find_valid(&mut self, job: &mut Job<P>, chunk: &FoundChunk<P>) {
+    fn find_valid(&mut self, p: &mut Parts<P>, job: &mut Job<P>, chunk: &FoundChunk<P>) {
         let header = &*chunk.header;
         // Chunks are of few volumes, mostly one: each is looked up once for the entries that follow each other.
         let same = |one: &Entry, next: &Entry| volume_of(one) == volume_of(next);
-        let places = header.places(&self.config.geometry);
+        let places = header.places(&p.config.geometry);
         let mut number = 0;
         for run in header.entries.chunk_by(same) {
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
-                && let Some(volume) = self.volumes.index(id)
+                && let Some(volume) = p.volumes.index(id)
             {
-                self.find_valid_run(job, chunk, run, (volume, id), places, number);
+                self.find_valid_run(p, job, (chunk, run), (volume, id), (places, number));
             }
             number += blocks;
         }
@@ -503,17 +339,16 @@ impl<P: Payload> Engine<P> {
     /// Adds what is valid of a run of blocks of one volume, the first of which is block `number` of the chunk.
     fn find_valid_run(
         &mut self,
+        p: &mut Parts<P>,
         job: &mut Job<P>,
-        chunk: &FoundChunk<P>,
-        run: &[Entry],
+        (chunk, run): (&FoundChunk<P>, &[Entry]),
         (volume, id): (u16, VolumeId),
-        places: Places,
-        number: u32,
+        (places, number): (Places, u32),
     ) {
-        let map = self.volumes.map(volume);
+        let map = p.volumes.map(volume);
         let (blocks, base) = (map.blocks, map.base);
-        let redundant = self.members_of(job.victim) > 0;
-        if !self.space.knows_valid(job.victim) {
+        let redundant = p.members_of(job.victim) > 0;
+        if !p.space.knows_valid(job.victim) {
             let lbas = run.iter().filter_map(|entry| match *entry {
                 Entry::Data { lba, .. } if lba.0 < blocks => Some(lba.0),
                 _ => None,
@@ -523,23 +358,23 @@ impl<P: Payload> Engine<P> {
         for (number, entry) in (number..).zip(run) {
             let Entry::Data { lba, crc, .. } = *entry else { continue };
             let at = places.of(number);
-            let value = Value::new(self.config.geometry.address(at), crc);
+            let value = Value::new(p.config.geometry.address(at), crc);
             if lba.0 >= blocks {
                 continue;
             }
-            let valid = self.is_valid(volume, lba.0, value);
+            let valid = p.is_valid(volume, lba.0, value);
             if valid == Some(false) {
                 continue;
             }
             // Where the map alone knows, the page stays until what is copied was sealed.
-            let pinned = self.space.knows_valid(job.victim)
-                || valid.is_some() && self.may_pin(job, (volume, id, lba.0 / PAGE));
+            let pinned = p.space.knows_valid(job.victim)
+                || valid.is_some() && self.may_pin(p, job, (volume, id, lba.0 / PAGE));
             let known = valid.is_some() && pinned;
             mark!(PackedSurvivor if places.behind(number).is_none());
             let mut valid = Valid {
                 volume,
                 id,
-                from: self.space.units().class(job.victim),
+                from: p.space.units().class(job.victim),
                 crc,
                 lba: lba.0,
                 value,
@@ -549,11 +384,11 @@ impl<P: Payload> Engine<P> {
             };
             // One that is wrong is read once more, where there are other versions of it.
             let payload = chunk.block(number, &places);
-            let again = |payload: &P| redundant && !self.is_survivor(&valid, payload, 0);
+            let again = |payload: &P| redundant && !self.is_survivor(p, &valid, payload, 0);
             valid.payload = payload.filter(|payload| !again(payload));
             if known {
                 job.found += 1;
-                self.config.placement.prefetch_survivor(Lba(base + lba.0));
+                p.config.placement.prefetch_survivor(Lba(base + lba.0));
                 job.valid.push(valid);
             } else {
                 job.unknown.push(valid);
@@ -561,78 +396,23 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    pub(crate) fn gc_unreadable(&mut self, _error: DeviceError) {
-        let Some(job) = &mut self.gc.job else { return };
+    pub(crate) fn unreadable(&mut self, _error: DeviceError) {
+        let Some(job) = &mut self.job else { return };
         job.step = Step::Walk(job.end);
         job.segment_end = job.end;
         job.broken = true;
         mark!(VictimUnreadable);
     }
 
-    /// Reads the valid blocks of the segment that are not in memory yet, while the next one is looked through.
-    fn read_valid(&mut self) -> bool {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let segment = self.segment_blocks();
-        let mut job = self.gc.job.take().expect("a job is at this step");
-        let mut valid = std::mem::take(&mut job.valid);
-        valid.sort_unstable_by_key(|valid| valid.at.block);
-        let utilisation = (valid.len() as f32 / (segment / per_block).max(1) as f32).min(1.0);
-        let reads = self.plan_reads(&valid);
-        for range in &reads {
-            self.read_range(&valid[range.clone()], job.segments, range.start);
-        }
-        let (number, left) = (job.segments, reads.len() as u32);
-        job.reading.push_back(Reading { segment: number, valid, reads, left, utilisation });
-        job.segments += 1;
-        job.segment_end = (job.next + segment).min(job.end);
-        let over = job.next >= job.end && !job.is_behind();
-        job.step = if over { Step::Done } else { Step::Walk(job.next) };
-        self.gc.job = Some(job);
-        true
-    }
-
-    /// Reads a run of valid blocks of a segment; `first` is the index of the first.
-    fn read_range(&mut self, run: &[Valid<P>], segment: u32, first: usize) {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let (at, last) = (run[0].at, run[run.len() - 1].at);
-        let blocks = (last.block - at.block) / per_block + 1;
-        self.stats.gc_reads += 1;
-        self.stats.gc_bytes_read += u64::from(blocks) * 4096;
-        let op = self.ops.insert(Op::GcRead { segment, first });
-        self.device(op, DeviceCmd::Read { at, blocks, into: None, version: Version::AS_READ });
-    }
-
-    /// Runs of valid blocks, as indices, each to be read by one command.
-    fn plan_reads(&self, valid: &[Valid<P>]) -> Vec<Range<usize>> {
-        let block = self.config.geometry.logical_block();
-        let gap = match self.config.gc.read_plan {
-            ReadPlan::Basic => 0,
-            ReadPlan::Segment => u32::MAX,
-            ReadPlan::Cost { command_bytes } => command_bytes,
-        };
-        let most = self.config.gc.read_bytes.max(4096);
-        let mut reads: Vec<Range<usize>> = Vec::new();
-        for (index, next) in valid.iter().enumerate().filter(|(_, valid)| valid.payload.is_none()) {
-            if let Some(last) = reads.last_mut() {
-                let (head, tail) = (&valid[last.start], &valid[last.end - 1]);
-                let between =
-                    (next.at.block - tail.at.block - block.per_block()) * block.bytes() as u32;
-                let whole =
-                    (next.at.block - head.at.block + block.per_block()) * block.bytes() as u32;
-                let basic = self.config.gc.read_plan == ReadPlan::Basic;
-                if next.chunk == tail.chunk && between <= gap && whole <= most && !basic {
-                    last.end = index + 1;
-                    continue;
-                }
-            }
-            reads.push(index..index + 1);
-        }
-        reads
-    }
-
-    pub(crate) fn gc_data_read(&mut self, segment: u32, first: usize, data: Option<&P>) {
-        let per_block = self.config.geometry.logical_block().per_block();
-        let Some(mut job) = self.gc.job.take() else { return };
+    pub(crate) fn data_read(
+        &mut self,
+        p: &mut Parts<P>,
+        segment: u32,
+        first: usize,
+        data: Option<&P>,
+    ) {
+        let per_block = p.config.geometry.logical_block().per_block();
+        let Some(mut job) = self.job.take() else { return };
         let reading = job.reading.iter_mut().find(|reading| reading.segment == segment);
         let reading = reading.expect("a segment is there until all of it was read");
         let range = reading.reads.iter().find(|range| range.start == first).cloned();
@@ -642,8 +422,8 @@ impl<P: Payload> Engine<P> {
             mark!(VictimReadAgain);
             // The unit cannot be freed without these blocks, and the others would be copied for nothing.
             job.retries -= 1;
-            self.read_range(&reading.valid[range], segment, first);
-            self.gc.job = Some(job);
+            self.read_range(p, &reading.valid[range], segment, first);
+            self.job = Some(job);
             return;
         }
         if let Some(data) = data {
@@ -654,12 +434,12 @@ impl<P: Payload> Engine<P> {
             }
         }
         reading.left -= 1;
-        self.gc.job = Some(job);
+        self.job = Some(job);
     }
 
     /// The blocks of the first segment that was being read are in memory: they can be placed.
     fn segment_read(&mut self) -> bool {
-        let job = self.gc.job.as_mut().expect("a job reads");
+        let job = self.job.as_mut().expect("a job reads");
         let Some(Reading { valid, utilisation, .. }) = job.reading.pop_front() else {
             return false;
         };

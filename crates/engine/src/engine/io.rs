@@ -1,12 +1,12 @@
 //! Reads and writes of the host.
 
-use thermocline_format::{Expected, Location, MediaClass, home_mark};
-use thermocline_ftl::placement::{Classifier as _, Part, Write};
-use thermocline_types::{Class, Lba, UnitId, Version};
+use thermocline_format::{Location, MediaClass, home_mark};
+use thermocline_ftl::placement::{Part, Write};
+use thermocline_types::{Lba, UnitId, Version};
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError};
-use crate::engine::{Engine, Op};
+use crate::engine::{Op, Parts};
 use crate::map::{Mapping, PAGE, Value};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -48,17 +48,7 @@ struct Run {
     values: Vec<Value>,
 }
 
-impl<P: Payload> Engine<P> {
-    /// The index of the volume if it has all the blocks.
-    pub(crate) fn locate(&self, extent: Extent) -> Result<u16, HostError> {
-        let volume = self.volumes.index(extent.volume).ok_or(HostError::NoVolume(extent.volume))?;
-        let end = extent.lba.checked_add(extent.blocks).ok_or(HostError::OutOfRange)?;
-        if end > self.volumes.map(volume).limit {
-            return Err(HostError::OutOfRange);
-        }
-        Ok(volume)
-    }
-
+impl<P: Payload> Parts<P> {
     pub(crate) fn read(&mut self, request: u32, extent: Extent, into: P) {
         self.read_again(request, extent, into, Tried::Not);
     }
@@ -179,37 +169,6 @@ impl<P: Payload> Engine<P> {
         self.request_progress(request, 1, error);
     }
 
-    /// Whether block `index` of what was read from `at` on passes: as it is or, if it is the header of a chunk, as what
-    /// lies packed in it. Then that takes its place.
-    ///
-    /// A header of this pool at its own place is no block of a user, so what is packed in it comes first: else a
-    /// header could by chance have the checksum of the block in it. What a user makes look like one passes as what it
-    /// is, by its own checksum.
-    pub(crate) fn arrived(
-        &self,
-        data: &P,
-        index: u32,
-        at: Location,
-        passes: impl Fn(u32) -> bool,
-    ) -> bool {
-        let expected = Expected { pool: self.pool, location: at, generation: None };
-        if let Some(packed) = data.unpack(index, &expected, &self.config.geometry) {
-            let sound = passes(packed.crc(0)) || bug!(self.config, PackedUnverified);
-            mark!(PackedRead if sound);
-            mark!(PackedOther if !sound);
-            if sound {
-                data.slice(index, 1).copy_block(&packed);
-                return true;
-            }
-        }
-        passes(data.crc(index))
-    }
-
-    /// Whether a block with checksum `crc` is the one that `value` means.
-    pub(crate) fn passes(&self, value: Value, crc: u32) -> bool {
-        value.matches(crc) || bug!(self.config, TagNotChecked)
-    }
-
     /// Stages what the host writes, and answers at once; `false` if that cannot be, and nothing was done.
     #[inline]
     pub(crate) fn write_at_once(
@@ -319,7 +278,7 @@ impl<P: Payload> Engine<P> {
             let loaded = self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read);
             return Staging::hindered(volume, &loaded).unwrap_or(Staging::WithMemory);
         }
-        if self.is_deleting() {
+        if self.volumes.are_going() {
             mark!(WriteAwaitsDeletion);
             return Staging::WithMemory;
         }
@@ -344,17 +303,6 @@ impl<P: Payload> Engine<P> {
         self.stats.host_blocks_staged += extent.blocks;
         self.volumes.map_mut(volume).traffic.host_blocks_staged += extent.blocks;
         self.volumes.note_pages(volume);
-    }
-
-    /// The class that placement chooses for a block.
-    #[inline]
-    pub(crate) fn classify(&mut self, write: Write) -> Class {
-        let class = self.config.placement.place(write);
-        if self.config.placement.renamed() {
-            (0..self.config.placement_classes())
-                .for_each(|class| self.close_frontier(Class(class)));
-        }
-        class
     }
 
     #[inline]
@@ -409,7 +357,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Somebody waits until a staged block is on media.
-    fn hurry(&mut self, slot: u32) {
+    pub(crate) fn hurry(&mut self, slot: u32) {
         // Where nothing completes in memory, everybody waits, and whole queues go.
         if self.is_cached() {
             self.cache.hasten_block(slot);
@@ -440,6 +388,3 @@ impl Run {
         at.unit == self.at.unit && at.block == self.at.block + behind
     }
 }
-
-#[cfg(test)]
-mod tests;

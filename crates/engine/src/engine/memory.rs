@@ -1,12 +1,12 @@
 //! Memory for pages of maps: which go, and what is done when none can.
 
 use crate::bugs::bug;
-use crate::engine::patches::flying;
-use crate::engine::{Engine, Phase};
+use crate::engine::values::flying;
+use crate::engine::{Parts, Phase};
 use crate::map::{FRAME_BYTES, Forget, VolumeMap};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
-use crate::pages::{PAGES, Tried, WORDS};
+use crate::pages::{PAGES, WORDS};
 use crate::payload::Payload;
 use crate::volumes::PageCursor;
 
@@ -21,28 +21,11 @@ const DIRTY: (u64, u64) = (3, 4);
 /// Pages of nobody.
 const NOBODY: (u16, u64, u64) = (u16::MAX, 0, 0);
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Parts<P> {
     /// Pages that may be in memory or on their way there.
-    fn frame_limit(&self) -> u64 {
+    pub(crate) fn frame_limit(&self) -> u64 {
         let left = self.config.map_memory_bytes.saturating_sub(self.volumes.fixed_bytes());
         (left / FRAME_BYTES).max(self.config.least_pages())
-    }
-
-    /// Bytes of memory that maps take now, as in [`Engine::memory`], which looks through more.
-    #[must_use]
-    pub fn map_memory(&self) -> u64 {
-        let unmapped = self.opening.as_ref().map_or(0, |opening| opening.unmapped_bytes());
-        self.volumes.memory_bytes() + unmapped
-    }
-
-    /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
-    /// until the first checkpoint after it these may be twice as many, and four more in a pool that failed.
-    #[must_use]
-    pub fn map_memory_bound(&self) -> u64 {
-        let (all, opens) =
-            (self.frame_limit(), self.phase == Phase::Opening || self.pages.has_excess());
-        let pages = all + if opens { all } else { 0 } + if self.phase_failed() { 4 } else { 0 };
-        self.volumes.fixed_bytes() + pages * FRAME_BYTES
     }
 
     /// Pages that garbage collection may need at once.
@@ -54,7 +37,7 @@ impl<P: Payload> Engine<P> {
     /// Pages that may be in memory or on their way there when one for `share` has come.
     fn limit_for(&self, share: Share) -> u64 {
         let all = self.frame_limit();
-        let left = self.most_pins().saturating_sub(self.gc.pins()) as u64;
+        let left = self.most_pins().saturating_sub(self.collection.pins()) as u64;
         match (self.phase, share) {
             // Where the unit table is damaged every page is read, and goes again.
             (Phase::Opening, _) => u64::MAX,
@@ -155,22 +138,6 @@ impl<P: Payload> Engine<P> {
         evicted
     }
 
-    /// Goes on with what waits for memory. Returns whether anything was done.
-    pub(crate) fn memory_step(&mut self) -> bool {
-        let mut worked = self.land_step() | self.pages_arrive() | self.shed_step();
-        worked |= self.pages.take_goes_on();
-        if let Some(parked) = self.pages.next_waiting() {
-            let left = self.pages.waiting();
-            self.unpark(parked, Tried::Memory);
-            let served = self.pages.waiting() == left;
-            if served {
-                self.pages.relieved();
-            }
-            worked |= served;
-        }
-        worked
-    }
-
     /// Where nothing in memory could go: what is dirty is to become clean, and what is staged to be sealed. Returns
     /// whether that begins now.
     pub(crate) fn relieve_step(&mut self) -> bool {
@@ -185,7 +152,7 @@ impl<P: Payload> Engine<P> {
             mark!(StageHurried if self.cache.waiting() > 0);
             begins |= self.cache.hurry_all();
         }
-        if dirty && self.checkpoint.is_none() && self.pages.landing().is_none() {
+        if dirty && !self.due.is_under_way() && self.pages.landing().is_none() {
             mark!(CheckpointForMemory);
             begins |= !self.due.is_wanted();
             self.want_checkpoint();
@@ -200,7 +167,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Gives back what an opening took beyond the budget, a bounded number of pages. Returns whether anything was done.
-    fn shed_step(&mut self) -> bool {
+    pub(crate) fn shed_step(&mut self) -> bool {
         if !self.pages.has_excess() || self.pages.landing().is_some() {
             return false;
         }
@@ -218,7 +185,7 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn land_step(&mut self) -> bool {
+    pub(crate) fn land_step(&mut self) -> bool {
         let Some(mut cursor) = self.pages.landing() else { return false };
         let mut budget = WORDS;
         let over = self.volumes.land(&mut cursor, &mut budget);

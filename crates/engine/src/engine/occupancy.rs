@@ -3,13 +3,13 @@
 //! A reservation is a promise to one volume. It holds room only for the blocks that the volume has not mapped yet, and
 //! for the map pages of these blocks.
 
+use std::fmt::Debug;
+
 use thermocline_format::VolumeId;
 
-use crate::bugs::bug;
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::payload::Payload;
 use crate::request::HostError;
-use crate::volumes::Held;
 
 /// How much of a pool is taken, in blocks of 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,21 +36,16 @@ impl Occupancy {
     }
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Parts<P> {
     /// How much of the pool is taken now.
-    #[must_use]
-    pub fn occupancy(&self) -> Occupancy {
+    pub(crate) fn occupancy(&self) -> Occupancy {
         let held = self.volumes.held_beside(None);
         let capacity = self.capacity_blocks(held.pages);
         Occupancy { mapped: self.volumes.mapped(), held: held.blocks, capacity }
     }
 
-    /// Keeps `blocks` blocks writable for a volume until the engine is dropped, the mapped ones included; 0 ends that.
-    /// Other volumes get [`HostError::NoSpace`] for writes that would need this room.
-    ///
-    /// # Errors
-    /// [`HostError::NoVolume`], and [`HostError::NothingToReserve`] if the pool has less room. Nothing changed then.
-    pub fn reserve_for(&mut self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
+    /// As [`crate::Engine::reserve_for`].
+    pub(crate) fn reserve_for(&mut self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
         let index = self.volumes.index(volume).ok_or(HostError::NoVolume(volume))?;
         let before = self.volumes.map(index).reserve;
         self.volumes.set_reserve(index, blocks);
@@ -67,21 +62,5 @@ impl<P: Payload> Engine<P> {
         }
         self.volumes.set_reserve(index, before);
         Err(HostError::NothingToReserve { most })
-    }
-
-    /// As [`Engine::reserve_for`], also if the pool has less room. Other volumes map no new blocks then.
-    pub fn hold_for(&mut self, volume: VolumeId, blocks: u64) {
-        if let Some(index) = self.volumes.index(volume) {
-            self.volumes.set_reserve(index, blocks);
-        }
-    }
-
-    /// Whether `new` more blocks of the volume at `index`, in `pages` pages that come into use, fit into the pool.
-    /// Blocks for which the volume itself has a reservation need only room in the pool.
-    pub(crate) fn has_room_for(&self, index: u16, new: u64, pages: u64) -> bool {
-        let own = self.volumes.has_reserves() && new <= self.volumes.shortfall(index);
-        let own = own || bug!(self.config, ReserveNotHeld);
-        let held = if own { Held::default() } else { self.volumes.held_beside(Some(index)) };
-        self.volumes.mapped() + new + held.blocks <= self.capacity_blocks(pages + held.pages)
     }
 }

@@ -3,10 +3,12 @@
 //! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Nothing is written before the last of them.
 //! Pages of the map are loaded later: what the tail changes is kept in patches.
 
+mod asking;
 mod bases;
 mod format;
 mod heal;
 mod known;
+mod lives;
 mod record;
 mod replay;
 mod stale;
@@ -15,6 +17,8 @@ mod unit_table;
 mod unmapped;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Debug;
+
 use thermocline_format::{
     DeviceState, Entry, Epoch, Generation, Location, MapEntry, MapPage, OpenUnit, PageId, PoolId,
     Revision, Sequence, Superblock,
@@ -24,7 +28,7 @@ use thermocline_types::{Class, Version};
 use crate::bugs::bug;
 use crate::config::Config;
 use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::Parts;
 use crate::flights::Flights;
 use crate::healing::Heal;
 use crate::map::{PAGE, Wanted};
@@ -32,13 +36,12 @@ use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{LOADS, WORDS};
 use crate::payload::Payload;
-use crate::request::{Action, Notice, OpenError};
-use crate::space::Space;
+use crate::request::OpenError;
 use crate::volumes::{PageCursor, Walk};
-
 use bases::Bases;
 use heal::Single;
 use known::{Headers, TailChunk};
+use record::holds_all_of;
 use stale::Stale;
 use unmapped::Unmapped;
 
@@ -144,9 +147,20 @@ impl Step {
     }
 }
 
-/// What is known while a pool is being opened.
+/// What a step of an opening came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stepped {
+    /// It waits for the device, or for pages.
+    Waits,
+    /// Something was done.
+    Worked,
+    /// The pool was recovered.
+    Over,
+}
+
+/// A pool that is being opened, or made: what is known of it so far.
 #[derive(Debug)]
-pub(crate) struct Opening<P> {
+pub(crate) struct Recovery<P> {
     step: Step,
     format: Option<PoolId>,
     reports: Vec<UnitReport>,
@@ -201,18 +215,18 @@ pub(crate) struct Opening<P> {
     asked: usize,
 }
 
-/// An opening that is over.
+/// What an opening came to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Untold {
+pub(crate) struct Recovered {
     /// Chunks and entries that were replayed.
-    chunks: u64,
-    entries: u64,
+    pub(super) chunks: u64,
+    pub(super) entries: u64,
     /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: nobody looks for more
     /// behind it.
-    has_holes: bool,
+    pub(super) has_holes: bool,
 }
 
-impl<P> Opening<P> {
+impl<P> Recovery<P> {
     /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data
     /// may show them later.
     fn has_holes(&self, config: &Config) -> bool {
@@ -221,28 +235,6 @@ impl<P> Opening<P> {
         let hidden = redundant && self.whole < newest && !bug!(config, HolesShownLater);
         mark!(HolesClosed if hidden);
         hidden
-    }
-
-    /// Whether it is durable that a listed life was released.
-    fn was_released(&self, listed: &OpenUnit) -> bool {
-        let entry = self.released.get(&(listed.next.unit.0, listed.generation));
-        entry.is_some_and(|entry| *entry <= self.whole)
-    }
-
-    /// Whether all that is to be replayed of a life are pages of a checkpoint that was cut short: the record leads to
-    /// none. If the life were gone, a Released entry would count as durable that may not be.
-    fn is_in_vain(&self, life: &Life, space: &Space) -> bool {
-        let unit = life.listed.next.unit;
-        let released = self.released.contains_key(&(unit.0, life.listed.generation));
-        life.replays && life.only_pages && !space.held_pages(unit) && !released
-    }
-
-    /// Whether nothing was found of a life since its unit was reset, and nothing keeps it from being written to.
-    fn is_untouched(&self, life: &Life) -> bool {
-        let report = self.reports[life.listed.next.unit.index()];
-        let empty = report.written.is_none_or(|written| written == 0);
-        let good = report.condition == UnitCondition::Good;
-        good && empty && life.class.is_none() && life.listed.next.block == 0
     }
 
     /// Memory for what the tail unmaps.
@@ -261,15 +253,13 @@ impl<P> Opening<P> {
     }
 }
 
-/// Commands of an opening that are on their way at once. Chosen, not measured.
-const ASKED: usize = 256;
-
 /// Chunks replayed in one step. Chosen so that a step takes well under a millisecond.
 const CHUNKS: usize = 16;
 
-impl<P: Payload> Engine<P> {
-    pub(crate) fn begin_opening(&mut self, format: Option<PoolId>) {
-        self.opening = Some(Box::new(Opening {
+impl<P: Payload> Recovery<P> {
+    /// Begins to open a pool, or to make the one that is named by `format`.
+    pub(crate) fn begin(p: &mut Parts<P>, format: Option<PoolId>) -> Box<Recovery<P>> {
+        let mut recovery = Box::new(Recovery {
             step: Step::Report,
             format,
             reports: Vec::new(),
@@ -277,7 +267,7 @@ impl<P: Payload> Engine<P> {
             roots: Vec::new(),
             lives: Vec::new(),
             tail: Vec::new(),
-            headers: Headers::new(self.config.tail_entries),
+            headers: Headers::new(p.config.tail_entries),
             named: (Revision(0), Epoch(0)),
             doubtful: Vec::new(),
             single: Vec::new(),
@@ -301,177 +291,130 @@ impl<P: Payload> Engine<P> {
             asked_for: PageCursor::default(),
             wanted: VecDeque::new(),
             asked: 0,
-        }));
-        self.ask(0, DeviceCmd::ReportUnits);
-    }
-
-    /// Asks the device for part `index` of what this step needs.
-    fn ask(&mut self, index: usize, cmd: DeviceCmd<P>) {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        opening.wanted.push_back((index, cmd));
-        self.ask_next();
-    }
-
-    fn ask_next(&mut self) {
-        while let Some(opening) = &mut self.opening
-            && opening.asked < ASKED
-            && let Some((index, cmd)) = opening.wanted.pop_front()
-        {
-            opening.asked += 1;
-            let op = self.ops.insert(Op::Opening { index });
-            self.device(op, cmd);
-        }
-    }
-
-    pub(crate) fn open_failed(&mut self, error: OpenError) {
-        if self.phase != Phase::Opening {
-            return;
-        }
-        mark!(OpeningFailed if error == OpenError::Device);
-        self.phase = Phase::Closed;
-        self.actions.push_back(Action::Notice(Notice::OpenFailed(error)));
+        });
+        recovery.ask(p, 0, DeviceCmd::ReportUnits);
+        recovery
     }
 
     /// Part `index` of what this step asked for is there.
-    pub(crate) fn opening_progress(&mut self, index: usize, done: Result<Done<P>, DeviceError>) {
-        if self.phase != Phase::Opening {
-            return;
-        }
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        opening.asked -= 1;
-        let outcome = match (opening.step, done) {
+    ///
+    /// # Errors
+    /// [`OpenError`]: the pool cannot be opened.
+    pub(crate) fn progress(
+        &mut self,
+        p: &mut Parts<P>,
+        index: usize,
+        done: Result<Done<P>, DeviceError>,
+    ) -> Result<(), OpenError> {
+        self.asked -= 1;
+        match (self.step, done) {
             (Step::Doubts, done) => {
-                self.opening = Some(opening);
-                self.doubt_read(index, done.as_ref().ok());
-                opening = self.opening.take().expect("it was just put there");
-                Ok(())
+                self.doubt_read(p, index, done.as_ref().ok());
             }
             (Step::Tail, Ok(Done::Chunks(found))) => {
-                self.opening = Some(opening);
-                self.tail_found(index, &found);
-                opening = self.opening.take().expect("it was just put there");
-                Ok(())
+                self.tail_found(p, index, &found);
             }
             (Step::Headers | Step::Replay, done) => {
-                self.opening = Some(opening);
-                let outcome = self.header_read_again(index, done.as_ref().ok());
-                opening = self.opening.take().expect("it was just put there");
-                outcome
+                self.header_read_again(p, index, done.as_ref().ok())?;
             }
-            (Step::Bases, done) => {
-                self.opening = Some(opening);
-                let outcome = self.base_read(index, done.ok());
-                opening = self.opening.take().expect("it was just put there");
-                outcome
-            }
-            (Step::Roots, done) => self.root_read(&opening, index, done),
-            (Step::UnitTable, done) => {
-                self.unit_page_read(&mut opening, index, &done);
-                Ok(())
-            }
+            (Step::Bases, done) => self.base_read(p, index, done.ok())?,
+            (Step::Roots, done) => self.root_read(p, index, done)?,
+            (Step::UnitTable, done) => self.unit_page_read(p, index, &done),
             (Step::Report, Ok(Done::Units(reports))) => {
-                opening.reports = self.as_used(reports);
-                Ok(())
+                self.reports = self.as_used(p, reports);
             }
             (Step::Superblocks, Ok(Done::Superblocks(records))) => {
-                self.choose_superblock(&mut opening, records)
+                self.choose_superblock(p, records)?;
             }
             // A member that takes nothing is done without, and a version that cannot be had is not written.
-            (Step::Heal | Step::Agree | Step::Distrust, _) => Ok(()),
-            (_, Ok(Done::Ok)) => Ok(()),
+            (Step::Heal | Step::Agree | Step::Distrust, _) | (_, Ok(Done::Ok)) => {}
             (_, Ok(answer)) => panic!("opening a pool was answered with {answer:?}"),
-            (_, Err(_)) => Err(OpenError::Device),
-        };
-        self.opening = Some(opening);
-        match outcome {
-            Ok(()) => self.ask_next(),
-            Err(error) => self.open_failed(error),
+            (_, Err(_)) => return Err(OpenError::Device),
         }
+        self.ask_next(p);
+        Ok(())
     }
 
-    /// Goes to the next step when this one has all it asked for. Returns whether anything was done.
-    pub(crate) fn opening_step(&mut self) -> bool {
-        let Some(mut opening) = self.opening.take() else {
-            // The opening record is on its way.
-            return self.flush_step();
-        };
-        let step = opening.step;
-        let waits = opening.asked > 0 || step == Step::Pages && !self.pages_idle();
+    /// Goes to the next step when this one has all it asked for.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the pool cannot be opened.
+    pub(crate) fn step(&mut self, p: &mut Parts<P>) -> Result<Stepped, OpenError> {
+        let step = self.step;
+        let waits = self.asked > 0 || step == Step::Pages && !p.pages_idle();
         let done = match step {
-            Step::Pages => opening.has_asked_for_pages(),
-            Step::Replay => opening.replayed == opening.tail.len(),
-            Step::Bases => opening.bases.are_known(),
-            Step::Counting => opening.counting.is_none(),
-            Step::Units => opening.adopted == self.config.geometry.units(),
+            Step::Pages => self.has_asked_for_pages(),
+            Step::Replay => self.replayed == self.tail.len(),
+            Step::Bases => self.bases.are_known(),
+            Step::Counting => self.counting.is_none(),
+            Step::Units => self.adopted == p.config.geometry.units(),
             _ => true,
         };
         if waits || !done {
-            self.opening = Some(opening);
-            return self.opening_goes_on(step);
+            return Ok(if self.goes_on(p, step) { Stepped::Worked } else { Stepped::Waits });
         }
-        opening.step = step.next(opening.format.is_some());
-        let entered = opening.step;
-        self.opening = Some(opening);
-        let result = self.enter(entered);
-        if let Err(error) = result {
-            self.open_failed(error);
+        self.step = step.next(self.format.is_some());
+        if self.step == Step::Record {
+            return Ok(Stepped::Over);
         }
-        true
+        self.enter(p, self.step)?;
+        Ok(Stepped::Worked)
     }
 
     /// Asks for what `step` needs first, or does it.
-    fn enter(&mut self, step: Step) -> Result<(), OpenError> {
+    fn enter(&mut self, p: &mut Parts<P>, step: Step) -> Result<(), OpenError> {
         match step {
-            Step::Emptying => self.empty_superblocks(),
-            Step::EmptyingRest => self.empty_rest(),
+            Step::Emptying => self.empty_superblocks(p),
+            Step::EmptyingRest => self.empty_rest(p),
             Step::FlushEmpty | Step::Flush => {
-                let devices: Vec<_> = self.config.geometry.present().collect();
-                devices.into_iter().for_each(|(device, _)| self.ask(0, DeviceCmd::Flush(device)));
+                let devices: Vec<_> = p.config.geometry.present().collect();
+                devices
+                    .into_iter()
+                    .for_each(|(device, _)| self.ask(p, 0, DeviceCmd::Flush(device)));
                 Ok(())
             }
-            Step::FirstRecord => self.write_first_record(),
+            Step::FirstRecord => self.write_first_record(p),
             Step::Superblocks => {
-                self.ask(0, DeviceCmd::ReadSuperblocks(self.config.members));
+                self.ask(p, 0, DeviceCmd::ReadSuperblocks(p.config.members));
                 Ok(())
             }
-            Step::Roots => self.read_roots(),
-            Step::UnitTable => self.read_unit_table(),
-            Step::Tail => self.read_tail(),
-            Step::Headers => self.check_tail(),
+            Step::Roots => self.read_roots(p),
+            Step::UnitTable => self.read_unit_table(p),
+            Step::Tail => self.read_tail(p),
+            Step::Headers => self.check_tail(p),
             Step::Doubts => {
-                self.read_doubtful();
+                self.read_doubtful(p);
                 Ok(())
             }
             Step::Pages => {
-                self.find_placed();
+                self.find_placed(p);
                 Ok(())
             }
-            Step::Replay => self.begin_replay(),
+            Step::Replay => self.begin_replay(p),
             Step::Bases | Step::Counting | Step::Units => Ok(()),
             Step::Heal => {
-                self.heal_found();
+                self.heal_found(p);
                 Ok(())
             }
             Step::Agree => {
-                self.make_equal();
+                self.make_equal(p);
                 Ok(())
             }
             Step::Distrust => {
-                self.distrust_older();
+                self.distrust_older(p);
                 Ok(())
             }
-            Step::Record => self.finish_opening(),
-            Step::Report => Ok(()),
+            Step::Report | Step::Record => Ok(()),
         }
     }
 
     /// Units that nothing more is written to count as those do that the device itself will not write again.
-    fn as_used(&self, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
-        let geometry = &self.config.geometry;
+    fn as_used(&self, p: &Parts<P>, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
+        let geometry = &p.config.geometry;
         for (device, units) in geometry.device_units() {
             let condition = match geometry.device(device).state {
                 DeviceState::Active => continue,
-                DeviceState::Draining if bug!(self.config, DrainedDeviceWritten) => continue,
+                DeviceState::Draining if bug!(p.config, DrainedDeviceWritten) => continue,
                 DeviceState::Draining => UnitCondition::ReadOnly,
                 DeviceState::Detached | DeviceState::Lost => UnitCondition::Offline,
             };
@@ -481,12 +424,12 @@ impl<P: Payload> Engine<P> {
         reports
     }
 
-    fn read_roots(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
+    fn read_roots(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let geometry = p.config.geometry;
         let mut wanted = Vec::new();
-        for index in self.volumes.indices() {
-            let roots: Vec<MapEntry> = self.volumes.map(index).roots_at().collect();
-            self.keeps_pages(&roots)?;
+        for index in p.volumes.indices() {
+            let roots: Vec<MapEntry> = p.volumes.map(index).roots_at().collect();
+            p.keeps_pages(&roots)?;
             for (number, root) in roots.into_iter().enumerate() {
                 if let Some(at) = root.location(&geometry) {
                     wanted.push((index, number, at));
@@ -494,23 +437,22 @@ impl<P: Payload> Engine<P> {
             }
         }
         for (index, (volume, number, at)) in wanted.into_iter().enumerate() {
-            let opening = self.opening.as_mut().expect("the pool is being opened");
-            opening.roots.push((volume, number));
-            self.space.add_page(at.unit);
-            self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
+            self.roots.push((volume, number));
+            p.space.add_page(at.unit);
+            self.ask(p, index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
         }
         Ok(())
     }
 
     fn root_read(
         &mut self,
-        opening: &Opening<P>,
+        p: &mut Parts<P>,
         index: usize,
         done: Result<Done<P>, DeviceError>,
     ) -> Result<(), OpenError> {
-        let (volume, number) = opening.roots[index];
-        let geometry = self.config.geometry;
-        let map = self.volumes.map(volume);
+        let (volume, number) = self.roots[index];
+        let geometry = p.config.geometry;
+        let map = p.volumes.map(volume);
         let parent = map.root_at(number).expect("it was asked for");
         let id = PageId { volume: map.id, index: number as u32 };
         let at = parent.location(&geometry).expect("it was read from somewhere");
@@ -520,174 +462,135 @@ impl<P: Payload> Engine<P> {
         let page = page.ok().filter(|MapPage(pages)| !pages.iter().any(|page| page.is_lost()));
         mark!(RootDamaged if page.is_none());
         let Some(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
-        self.keeps_pages(&*pages)?;
+        p.keeps_pages(&*pages)?;
         for at in pages.iter().filter_map(|page| page.location(&geometry)) {
-            self.space.add_page(at.unit);
+            p.space.add_page(at.unit);
         }
-        self.volumes.map_mut(volume).adopt(number, &pages);
-        self.volumes.note_pages(volume);
+        p.volumes.map_mut(volume).adopt(number, &pages);
+        p.volumes.note_pages(volume);
         Ok(())
     }
 
     /// Does a bounded part of a step that does more than ask. Returns whether anything was done.
-    fn opening_goes_on(&mut self, step: Step) -> bool {
+    fn goes_on(&mut self, p: &mut Parts<P>, step: Step) -> bool {
         match step {
-            Step::Pages => self.look_at_pages(),
-            Step::Replay => self.replay_next(),
-            Step::Bases => self.read_bases(),
-            Step::Counting => self.count_next(),
-            Step::Units => self.adopt_next(),
+            Step::Pages => self.look_at_pages(p),
+            Step::Replay => self.replay_next(p),
+            Step::Bases => self.read_bases(p),
+            Step::Counting => self.count_next(p),
+            Step::Units => self.adopt_next(p),
             _ => false,
         }
     }
 
     /// Finds what the tail says of pages that could not be read when the record was written.
-    fn find_placed(&mut self) {
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        let number = opening.record.as_ref().expect("a superblock was chosen").patches;
-        if opening.recount {
-            self.count_all();
+    fn find_placed(&mut self, p: &mut Parts<P>) {
+        let number = self.record.as_ref().expect("a superblock was chosen").patches;
+        if self.recount {
+            self.count_all(p);
         }
-        for entry in opening.tail.iter().flat_map(TailChunk::entries) {
+        for entry in self.tail.iter().flat_map(TailChunk::entries) {
             let Entry::Placed { volume, lba, entry, settled, number: of } = *entry else {
                 continue;
             };
-            let Some(index) = self.volumes.slot(volume) else { continue };
-            opening.bases.may_be_unreadable(index, lba.0 / PAGE);
+            let Some(index) = p.volumes.slot(volume) else { continue };
+            self.bases.may_be_unreadable(index, lba.0 / PAGE);
             mark!(PlacedOfAnother if of != number);
-            if of == number || bug!(self.config, PlacedOfAnyNumber) {
-                opening.placed.push((index, lba.0, entry));
-                let settled = settled && !bug!(self.config, SettledCountedAgain);
-                opening.settled.extend(settled.then_some((index, lba.0)));
+            if of == number || bug!(p.config, PlacedOfAnyNumber) {
+                self.placed.push((index, lba.0, entry));
+                let settled = settled && !bug!(p.config, SettledCountedAgain);
+                self.settled.extend(settled.then_some((index, lba.0)));
             }
         }
-        self.note_what_stands(&mut opening);
-        self.opening = Some(opening);
+        self.note_what_stands(p);
     }
 
     /// Loads some of the pages that are to be looked at.
-    fn look_at_pages(&mut self) -> bool {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let mut cursor = opening.asked_for;
+    fn look_at_pages(&mut self, p: &mut Parts<P>) -> bool {
+        let mut cursor = self.asked_for;
         let (mut budget, mut worked) = (WORDS, false);
-        let looks = opening.looks_at_pages();
-        while looks && self.pages.on_their_way() < LOADS && cursor != PageCursor::END {
+        let looks = self.looks_at_pages();
+        while looks && p.pages.on_their_way() < LOADS && cursor != PageCursor::END {
             worked = true;
-            match self.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
+            match p.next_page(&mut cursor, Wanted::Unloaded, &mut budget) {
                 Walk::Found(volume, page) => {
                     mark!(PageRecounted);
-                    self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+                    p.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
                 }
                 Walk::Pause => break,
                 Walk::End => cursor = PageCursor::END,
             }
         }
-        self.opening.as_mut().expect("the pool is being opened").asked_for = cursor;
+        self.asked_for = cursor;
         worked
     }
 
     /// Takes over the units as they were found; what was read of the map must be sound.
-    fn begin_replay(&mut self) -> Result<(), OpenError> {
-        let recount = self.opening.as_ref().is_some_and(|opening| opening.recount);
-        if let Some(&at) = self.damaged_pages().first().filter(|_| recount) {
+    fn begin_replay(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let recount = self.recount;
+        if let Some(&at) = p.damaged_pages().first().filter(|_| recount) {
             mark!(TailPageDamaged);
             return Err(OpenError::MapDamaged(at));
         }
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        let newest = opening.tail.last().map_or(0, |chunk| chunk.sequence().0);
-        let next = newest.max(opening.durable.0).max(record.checkpoint.0 - 1) + 1;
-        self.flights = Flights::new(Sequence(next));
-        self.durability.recovered(Sequence(next - 1));
-        let step = u32::from(!bug!(self.config, EpochNotAdvanced));
-        self.epoch = Epoch(record.epoch.0.max(opening.named.1.0) + step);
-        let of_epoch = u64::from(self.epoch.0) << 32;
+        let record = self.record.as_ref().expect("a superblock was chosen");
+        let newest = self.tail.last().map_or(0, |chunk| chunk.sequence().0);
+        let next = newest.max(self.durable.0).max(record.checkpoint.0 - 1) + 1;
+        p.flights = Flights::new(Sequence(next));
+        p.durability.recovered(Sequence(next - 1));
+        let step = u32::from(!bug!(p.config, EpochNotAdvanced));
+        p.epoch = Epoch(record.epoch.0.max(self.named.1.0) + step);
+        let of_epoch = u64::from(p.epoch.0) << 32;
         let generation = Generation(record.next_generation.0.max(of_epoch));
-        self.space.set_next_generation(generation);
-        self.adopt_units(&opening, record);
-        self.apply_stale(&mut opening);
-        self.apply_placed(&opening);
-        self.opening = Some(opening);
+        p.space.set_next_generation(generation);
+        self.adopt_units(p, record);
+        self.apply_stale(p);
+        self.apply_placed(p);
         Ok(())
     }
 
     /// Does once more what some chunks of the tail say.
-    fn replay_next(&mut self) -> bool {
-        let mut worked = self.read_headers_ahead();
-        let mut opening = self.opening.take().expect("the pool is being opened");
+    fn replay_next(&mut self, p: &mut Parts<P>) -> bool {
+        let mut worked = self.read_headers_ahead(p);
         for _ in 0..CHUNKS {
-            let Some((number, header)) = opening.next_header() else { break };
+            let Some((number, header)) = self.next_header() else { break };
             worked = true;
             let Some(header) = header else { continue };
-            opening.entries += header.entries.len() as u64;
-            self.replay(&mut opening, number, &header);
+            self.entries += header.entries.len() as u64;
+            self.replay(p, number, &header);
         }
-        self.opening = Some(opening);
         worked
     }
 
     /// Counts the blocks of some pages that the tail touched.
-    fn count_next(&mut self) -> bool {
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        opening.counting = opening.counting.and_then(|cursor| self.count_replayed(cursor));
-        self.opening = Some(opening);
+    fn count_next(&mut self, p: &mut Parts<P>) -> bool {
+        self.counting = self.counting.and_then(|cursor| self.count_replayed(p, cursor));
         true
     }
 
     /// Takes over some of the units that nobody lists.
-    fn adopt_next(&mut self) -> bool {
-        let mut opening = self.opening.take().expect("the pool is being opened");
-        self.adopt_rest(&mut opening);
-        self.opening = Some(opening);
+    fn adopt_next(&mut self, p: &mut Parts<P>) -> bool {
+        self.adopt_rest(p);
         true
     }
 
-    fn finish_opening(&mut self) -> Result<(), OpenError> {
-        let opening = *self.opening.take().expect("the pool is being opened");
-        let settled = opening.tail.is_empty() || bug!(self.config, RecoveryNotCheckpointed);
-        self.untold = Some(Untold {
-            chunks: opening.tail.len() as u64,
-            entries: opening.entries,
-            has_holes: opening.has_holes(&self.config),
-        });
-        let mut record = opening.record.expect("a superblock was chosen");
-        self.holds_all_of(&record)?;
-        record.revision = record.revision.max(opening.named.0);
-        record.geometry = self.config.geometry;
+    /// The pool was recovered: what was found becomes the state of an engine, and its first record is written.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the devices that remain cannot hold what there is.
+    pub(crate) fn finish(self, p: &mut Parts<P>) -> Result<Recovered, OpenError> {
+        let settled = self.tail.is_empty() || bug!(p.config, RecoveryNotCheckpointed);
+        let recovered = Recovered {
+            chunks: self.tail.len() as u64,
+            entries: self.entries,
+            has_holes: self.has_holes(&p.config),
+        };
+        let mut record = self.record.expect("a superblock was chosen");
+        holds_all_of(p, &record)?;
+        record.revision = record.revision.max(self.named.0);
+        record.geometry = p.config.geometry;
         record.unit_pages.resize(record.geometry.unit_pages(), MapEntry::UNMAPPED);
-        self.superblocks.adopt(record.clone());
-        self.write_opening_record(record, settled, opening.vain);
-        Ok(())
-    }
-
-    /// Finishes zones that are not written on: they would count as active until they are reset.
-    fn finish_zones(&mut self) {
-        self.space.take_unfinished().into_iter().for_each(|unit| self.finish_if_quiet(unit));
-    }
-
-    /// The record of this opening is durable.
-    pub(crate) fn opened(&mut self) {
-        self.phase = Phase::Open;
-        self.begin_ages();
-        for index in self.volumes.indices() {
-            if self.volumes.map(index).deleted {
-                self.unmap_deleted(index);
-            }
-        }
-        self.begin_losing();
-        if !self.superblocks.are_settled() {
-            self.want_checkpoint();
-        }
-        self.finish_zones();
-        self.tell_open();
-    }
-
-    /// Tells that requests are accepted, as soon as they are.
-    pub(crate) fn tell_open(&mut self) {
-        let safe = self.superblocks.are_settled() || self.phase == Phase::Failed;
-        let due = |untold: &mut Untold| safe || !untold.has_holes;
-        if let Some(Untold { chunks, entries, .. }) = self.untold.take_if(due) {
-            self.actions.push_back(Action::Notice(Notice::Open { chunks, entries }));
-        }
+        p.superblocks.adopt(record.clone());
+        p.write_opening_record(record, settled, self.vain);
+        Ok(recovered)
     }
 }

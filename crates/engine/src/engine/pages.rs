@@ -1,20 +1,19 @@
 //! Pages of maps that are loaded, and the requests that wait for them.
 
-use thermocline_format::{Location, MapEntry, MapPage, PageId, VolumeId};
+use thermocline_format::MapEntry;
 use thermocline_types::Version;
 
-use crate::bugs::bug;
-use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::{Engine, Op, Phase};
+use crate::device::DeviceCmd;
+use crate::engine::{Op, Parts, Phase};
 use crate::map::{FRAME_BYTES, PAGE, Presence, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
-use crate::pages::{Background, LOADS, Loaded, Parked, Tried, WORDS, Waits};
+use crate::pages::{Background, LOADS, Loaded, Tried, WORDS, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, Extent, HostError, Notice};
-use crate::volumes::{PageCursor, Walk};
+use crate::request::{Action, HostError, Notice};
+use crate::volumes::Walk;
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Parts<P> {
     /// Whether what is needed of the pages of blocks `from` to `end` is in memory; asks for those that have to be read.
     #[inline]
     pub(crate) fn loaded(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
@@ -95,34 +94,6 @@ impl<P: Payload> Engine<P> {
         self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
-    /// A page that is not loaded, and was moved on media and may not be there yet.
-    pub(crate) fn page_in_memory(&self, volume: u16, page: u64, at: Location) -> Option<PageBytes> {
-        if bug!(self.config, MovedPageFromMedia) {
-            return None;
-        }
-        let stands = self.volumes.map(volume).page_at(page);
-        let checkpoint = self.checkpoint.as_ref();
-        let waits = checkpoint.and_then(|checkpoint| checkpoint.moved(volume, page, stands));
-        let writers = self.space.has_writers(at.unit);
-        let flies = || self.flights.page_in_flight(at, self.config.geometry.logical_block());
-        waits.or_else(|| if writers { flies() } else { None }).cloned()
-    }
-
-    /// Takes over pages that need not be read. Returns whether there were any.
-    pub(crate) fn pages_arrive(&mut self) -> bool {
-        let mut any = false;
-        while let Some((volume, page, at, bytes)) = self.pages.next_arrived() {
-            any = true;
-            self.page_read(volume, page, at, Some(&bytes));
-        }
-        any
-    }
-
-    /// Whether no page is on its way.
-    pub(crate) fn pages_idle(&self) -> bool {
-        self.pages.on_their_way() == 0
-    }
-
     /// Parks what waits for `page`, which is on its way; the other page that it needs stays.
     pub(crate) fn park(&mut self, volume: u16, page: u64, what: Waits<P>) {
         mark!(RequestWaits);
@@ -138,95 +109,9 @@ impl<P: Payload> Engine<P> {
         self.pages.await_memory(what, tried != Tried::Not);
     }
 
-    /// The blocks of a volume that a page of its map covers.
-    pub(crate) fn extent_of_page(&self, volume: u16, page: u64) -> Extent {
-        let map = self.volumes.map(volume);
-        let lba = page * PAGE;
-        Extent { volume: map.id, lba, blocks: PAGE.min(map.blocks.saturating_sub(lba)) }
-    }
-
-    /// The error of a request for blocks of a damaged page.
-    pub(crate) fn damaged_page(&self, volume: u16, page: u64) -> HostError {
-        let at = self.volumes.map(volume).page_at(page).location(&self.config.geometry);
-        HostError::Unreadable(at.expect("a page that is nowhere is not damaged"))
-    }
-
-    /// Page `page` was read from `at`.
-    pub(crate) fn page_read(
-        &mut self,
-        volume: u16,
-        page: u64,
-        at: Location,
-        bytes: Option<&PageBytes>,
-    ) {
-        let parked = self.pages.end((volume, page));
-        let map = self.volumes.map(volume);
-        let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
-        let geometry = self.config.geometry;
-        self.space.drop_reader(at.unit);
-        let moved = parent.location(&geometry) != Some(at);
-        let decoded =
-            bytes.and_then(|bytes| MapPage::decode(bytes.as_slice(), id, parent, &geometry).ok());
-        match decoded {
-            Some(MapPage(entries)) => self.page_loaded(volume, page, entries.as_slice()),
-            // It stands elsewhere by now, and is read there by who needs it.
-            None if moved => {
-                return parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Memory));
-            }
-            None => {
-                mark!(PageDamaged);
-                self.pages.note_damaged((volume, page));
-                self.report_damage(at, Some(self.extent_of_page(volume, page)));
-            }
-        }
-        parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Page));
-    }
-
-    fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
+    pub(crate) fn page_loaded(&mut self, volume: u16, page: u64, entries: &[MapEntry]) {
         let bases = self.volumes.map_mut(volume).load(page, entries);
         self.settle_bases(volume, bases);
-        if self.phase == Phase::Opening {
-            self.page_opened(volume, page);
-        }
-        self.volumes.note_pages(volume);
-    }
-
-    /// Where the pages stand that cannot be read, in order.
-    pub(crate) fn damaged_pages(&self) -> Vec<Location> {
-        let at = |&(volume, page): &(u16, u64)| {
-            self.volumes.map(volume).page_at(page).location(&self.config.geometry)
-        };
-        self.pages.damaged().iter().filter_map(at).collect()
-    }
-
-    /// A page is about to be written elsewhere as it was read: if it could not be read before, it can then.
-    pub(crate) fn damaged_page_moved(&mut self, volume: u16, page: u64) {
-        let damaged = self.pages.retry((volume, page));
-        mark!(DamagedMoved if damaged);
-    }
-
-    /// Takes the pages that could not be read, those of deleted volumes apart, in order: they are to be tried again.
-    pub(crate) fn take_damaged(&mut self) -> Vec<(u16, VolumeId, u64)> {
-        let alive = |&(volume, page): &(u16, u64)| {
-            let map = self.volumes.map(volume);
-            (!map.deleted).then_some((volume, map.id, page))
-        };
-        let taken: Vec<_> = self.pages.damaged().iter().filter_map(alive).collect();
-        taken.iter().for_each(|&(volume, _, page)| _ = self.pages.retry((volume, page)));
-        taken
-    }
-
-    /// A piece of a walk through the pages of all maps, see [`crate::volumes::Volumes::next_page`].
-    pub(crate) fn next_page(
-        &mut self,
-        cursor: &mut PageCursor,
-        wanted: Wanted,
-        budget: &mut u32,
-    ) -> Walk {
-        let before = *budget;
-        let walk = self.volumes.next_page(cursor, wanted, budget);
-        self.stats.looked_at += u64::from(before - *budget);
-        walk
     }
 
     /// Goes on in the background. Returns whether anything was done.
@@ -261,16 +146,6 @@ impl<P: Payload> Engine<P> {
         }
         self.pages.set_background(Background::Asks(cursor));
         true
-    }
-
-    pub(crate) fn unpark(&mut self, Parked { what, held }: Parked<P>, tried: Tried) {
-        self.pages.let_go(held);
-        match what {
-            Waits::Read { request, extent, into } => self.read_again(request, extent, into, tried),
-            Waits::Write { request, extent, data, handle } => {
-                self.write_again(request, extent, data, handle, tried);
-            }
-        }
     }
 
     /// Fails what waits for pages and would write.

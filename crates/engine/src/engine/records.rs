@@ -2,65 +2,19 @@
 
 use std::sync::Arc;
 
-use thermocline_format::{MediaClass, OpenUnit, Sequence, Superblock, Volume};
+use thermocline_format::{MediaClass, OpenUnit, Sequence, Superblock};
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError};
+use crate::device::DeviceCmd;
 use crate::durability::Then;
-use crate::engine::checkpoint::Checkpoint;
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::{Op, Parts};
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
 use crate::superblocks::{Next, Purpose};
 
-impl<P: Payload> Engine<P> {
-    /// Whether the pool was closed, and nothing is left to replay. Something is where a page of a map could not be read
-    /// to be written anew.
-    #[must_use]
-    pub fn is_closed_clean(&self) -> bool {
-        self.phase == Phase::Closed && self.superblocks.durable().is_some_and(|last| last.clean)
-    }
-
-    /// Writes a record if one is due: of a checkpoint, or because listed units run short.
-    pub(crate) fn superblock_step(&mut self) -> bool {
-        if !self.superblocks.are_idle() {
-            return false;
-        }
-        if self.checkpoint.as_mut().is_some_and(Checkpoint::begin_writing) {
-            self.write_checkpoint_record();
-            return true;
-        }
-        // Where fewer are free than would be listed, all soon are; but a record is not written for each that comes.
-        let short = |media: &MediaClass| {
-            let half_of_free = self.space.free_units(*media).div_ceil(2) as usize;
-            let least = half_of_free.min(self.listed_ahead() / 2);
-            self.space.reserved_on(*media) < least && self.space.has_unlisted(*media)
-        };
-        let full = self.space.listed().len() >= self.table_limit();
-        if full || !MediaClass::ALL.iter().any(short) {
-            return false;
-        }
-        mark!(UnitsListed);
-        let fresh = self.list_more(self.space.listed().len());
-        let mut record = self.durable_record();
-        let mut table = self.space.listed().clone();
-        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        if !bug!(self.config, NewUnitsNotListed) {
-            record.open_units = table.into_values().collect();
-        }
-        record.clean = false;
-        if bug!(self.config, UnitsOpenedBeforeListed) {
-            self.reserve(&fresh);
-            self.write_record(record, Purpose::MoreUnits, Vec::new());
-            return true;
-        }
-        self.write_record(record, Purpose::MoreUnits, fresh);
-        true
-    }
-
+impl<P: Payload> Parts<P> {
     /// Lists free units for a record that lists `others` as well.
-    fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
+    pub(crate) fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
         let mut room = self.table_limit().saturating_sub(others);
         let mut listed = Vec::new();
         // What is on fast devices takes whatever comes, and metadata.
@@ -75,7 +29,7 @@ impl<P: Payload> Engine<P> {
     }
 
     /// These units are listed in a durable record.
-    fn reserve(&mut self, fresh: &[OpenUnit]) {
+    pub(crate) fn reserve(&mut self, fresh: &[OpenUnit]) {
         for listed in fresh {
             self.space.reserve(*listed);
         }
@@ -83,82 +37,12 @@ impl<P: Payload> Engine<P> {
 
     /// Units to be listed ahead: the more, the longer the table, so that what is written of it stays in proportion to
     /// the units that are opened.
-    fn listed_ahead(&self) -> usize {
+    pub(crate) fn listed_ahead(&self) -> usize {
         self.config.listed_ahead().max(self.space.listed().len() / 8)
     }
 
-    pub(crate) fn most_listed(&self) -> usize {
-        self.config.max_listed_units as usize
-    }
-
-    /// Units that the table may list now. A checkpoint in progress gets as many as a record can hold, so that failing
-    /// writes do not keep it from shortening the table, and so do the blocks of failed writes that it waits for.
-    fn table_limit(&self) -> usize {
-        let most = if self.checkpoint.is_some() || self.cache.has_replacements() {
-            self.config.most_listed_ever()
-        } else {
-            self.config.max_listed_units
-        };
-        most as usize
-    }
-
-    /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
-    pub(crate) fn table_has_room(&self) -> bool {
-        let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
-        self.space.opened() + held < self.most_listed()
-    }
-
-    /// Whether a unit may be opened for what must not wait for a checkpoint.
-    pub(crate) fn table_has_last_room(&self) -> bool {
-        self.space.opened() + (self.metadata_hold() as usize) < self.table_limit()
-    }
-
-    fn write_checkpoint_record(&mut self) {
-        let clean = self.checkpoint.as_ref().is_some_and(Checkpoint::is_clean)
-            || bug!(self.config, CleanTooEarly) && self.phase == Phase::Closing;
-        if clean {
-            // Nothing but pages came after S: nothing is left to replay.
-            let sequence = self.flights.next();
-            let table = self.space.begin_tail(sequence);
-            self.checkpoint = self.checkpoint.take().map(|last| last.clean(sequence, table));
-        }
-        let checkpoint = self.checkpoint.as_ref().expect("only a checkpoint has such a record");
-        let patches = checkpoint.patches();
-        let (sequence, mut table) = checkpoint.begins_with();
-        let fresh = self.list_more(table.len());
-        table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
-        let volumes = if bug!(self.config, DeletedVolumeLeftOut) {
-            self.volumes.alive()
-        } else {
-            self.volumes.all()
-        };
-        let volumes = volumes.into_iter().map(|map| Volume {
-            id: map.id,
-            name: map.name.clone(),
-            blocks: map.blocks,
-            deleted: map.deleted,
-            media: map.media,
-            roots: map.roots_at().collect(),
-        });
-        let record = Superblock {
-            checkpoint: sequence,
-            tail_epoch: self.epoch,
-            tail_end: None,
-            clean,
-            patches,
-            vain: 0,
-            flushed: self.flushed_since(sequence),
-            next_volume: self.volumes.next_id(),
-            volumes: volumes.collect(),
-            open_units: table.into_values().collect(),
-            unit_pages: self.unit_table.pages().to_vec(),
-            ..self.durable_record()
-        };
-        self.write_record(record, Purpose::Checkpoint, fresh);
-    }
-
     /// So many sequences from `sequence` on are durable.
-    fn flushed_since(&self, sequence: Sequence) -> u32 {
+    pub(crate) fn flushed_since(&self, sequence: Sequence) -> u32 {
         if bug!(self.config, FlushedNotTold) {
             return 0;
         }
@@ -197,11 +81,16 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The newest record that counts.
-    fn durable_record(&self) -> Superblock {
+    pub(crate) fn durable_record(&self) -> Superblock {
         self.superblocks.durable().expect("the pool was opened").clone()
     }
 
-    fn write_record(&mut self, mut record: Superblock, purpose: Purpose, fresh: Vec<OpenUnit>) {
+    pub(crate) fn write_record(
+        &mut self,
+        mut record: Superblock,
+        purpose: Purpose,
+        fresh: Vec<OpenUnit>,
+    ) {
         record.epoch = self.epoch;
         record.next_generation = self.space.next_generation();
         let home = self.config.geometry.superblock_units();
@@ -213,7 +102,7 @@ impl<P: Payload> Engine<P> {
         self.next_copy();
     }
 
-    fn next_copy(&mut self) {
+    pub(crate) fn next_copy(&mut self) {
         let careless = bug!(self.config, OnlyRecordReset);
         let cmd = match self.superblocks.next(&self.config.geometry, careless) {
             Next::Write(record) => {
@@ -241,61 +130,5 @@ impl<P: Payload> Engine<P> {
         } else {
             self.await_next_flush_of(self.config.geometry.home(), Then::Superblock);
         }
-    }
-
-    pub(crate) fn superblock_written(&mut self, result: Result<(), DeviceError>) {
-        match result {
-            Ok(()) => self.next_copy(),
-            Err(_) => {
-                mark!(RecordFailed);
-                self.fail();
-            }
-        }
-    }
-
-    /// The copies written so far are durable; with the last, the record counts.
-    pub(crate) fn superblock_durable(&mut self) {
-        let Some(counts) = self.superblocks.copies_durable() else { return self.next_copy() };
-        let record = self.superblocks.durable().expect("it counts now");
-        self.space.set_listed(&record.open_units);
-        let ends_unclean = self.checkpoint.as_ref().is_some_and(Checkpoint::ends_unclean);
-        let ends = record.clean || counts.purpose == Purpose::Checkpoint && ends_unclean;
-        self.reserve(&counts.fresh);
-        if counts.purpose == Purpose::MoreUnits
-            && let Some(checkpoint) = &mut self.checkpoint
-        {
-            mark!(CheckpointListsUnits);
-            checkpoint.list(&counts.fresh);
-        }
-        for value in counts.obsolete {
-            self.drop_value(value);
-        }
-        match counts.purpose {
-            Purpose::Opening => self.opened(),
-            Purpose::MoreUnits => {}
-            Purpose::Checkpoint => self.checkpointed(),
-        }
-        if ends && let Some(request) = self.closing.take() {
-            mark!(ClosedClean if !ends_unclean);
-            mark!(ClosedUnclean if ends_unclean);
-            self.phase = Phase::Closed;
-            self.request_progress(request, 1, None);
-        }
-    }
-
-    /// The record of a checkpoint counts.
-    fn checkpointed(&mut self) {
-        let pages = self.checkpoint.take().map_or(0, |checkpoint| checkpoint.pages());
-        let unsettled = self.superblocks.settle();
-        self.pages_landed();
-        self.begin_unit_table();
-        self.unit_table.drop_kept();
-        for value in unsettled {
-            self.drop_value(value);
-        }
-        self.tell_open();
-        self.stats.checkpoints += 1;
-        self.actions.push_back(Action::Notice(Notice::Checkpoint { pages }));
-        self.resolve();
     }
 }

@@ -1,15 +1,14 @@
 //! From dead to free: units without a valid block are reset once nothing that a crash could bring back needs them.
 
-use thermocline_format::{DeviceState, Entry, MediaClass};
+use thermocline_format::{Entry, MediaClass};
 use thermocline_types::UnitId;
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError};
+use crate::device::DeviceCmd;
 use crate::durability::Then;
-use crate::engine::{Engine, Op};
+use crate::engine::{Op, Parts};
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
 use crate::space::{Terms, Verdict};
 
 /// Dead units that are worth a flush although no unit is missed. Chosen, not measured.
@@ -21,7 +20,7 @@ const RELEASED: usize = thermocline_format::MAX_LINES;
 /// Dead units looked at in one step, at most. Chosen so that a step takes well under a millisecond.
 const LOOKED_AT: usize = 4 * RELEASED;
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Parts<P> {
     /// Starts to free dead units. Those with chunks to be replayed not between the choice of a checkpoint and its
     /// superblock: the counts of chunks in Released entries would be those of the one or the other.
     pub(crate) fn release_step(&mut self) -> bool {
@@ -37,7 +36,7 @@ impl<P: Payload> Engine<P> {
         }
         // Without a unit for control entries, those can be released that need none and died of none that waits.
         let sealed = self.seal_control();
-        let any = self.superblocks.are_settled() && self.checkpoint.is_none() && sealed;
+        let any = self.superblocks.are_settled() && !self.due.is_under_way() && sealed;
         let control = (!sealed).then_some(self.space.control_sealed());
         let terms = Terms { checkpoint: self.superblocks.durable_checkpoint(), any, control };
         let ready = self.releasable(terms);
@@ -72,7 +71,7 @@ impl<P: Payload> Engine<P> {
 
     /// Has these units reset as soon as it is durable, where that is needed, that they are released. Returns whether
     /// they will be.
-    fn release(&mut self, ready: Vec<UnitId>, any: bool) -> bool {
+    pub(crate) fn release(&mut self, ready: Vec<UnitId>, any: bool) -> bool {
         let mut said = 0;
         for &unit in &ready {
             let (chunks, sum) = self.space.tail_of(unit);
@@ -98,12 +97,15 @@ impl<P: Payload> Engine<P> {
             self.reset_released(&ready);
             return true;
         }
-        self.await_flush(self.flights.sealed(), Then::Release { units: ready });
+        let then = Then::Release { units: ready };
+        if let Some(Then::Release { units }) = self.await_flush(self.flights.sealed(), then) {
+            self.reset_released(&units);
+        }
         true
     }
 
     /// Whether a unit holds control entries that would be replayed: only a checkpoint frees it.
-    fn is_pinned(&self, unit: UnitId) -> bool {
+    pub(crate) fn is_pinned(&self, unit: UnitId) -> bool {
         self.space.units().class(unit) == self.config.metadata_class()
             && self.space.newest_control(unit) >= self.superblocks.durable_checkpoint()
     }
@@ -140,7 +142,9 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         mark!(DeadFlushed);
-        self.await_flush(last, Then::Dead);
+        if self.await_flush(last, Then::Dead).is_some() {
+            self.space.dead_flushed();
+        }
         true
     }
 
@@ -162,7 +166,7 @@ impl<P: Payload> Engine<P> {
 
     /// Resets the next unit if no other is being reset: erasing keeps dies busy for milliseconds, and the host is not
     /// to meet several at once. When units are missing, as many as there are.
-    fn reset_next(&mut self) {
+    pub(crate) fn reset_next(&mut self) {
         let many = self.units_are_missing();
         while let Some(unit) = self.space.next_reset(many) {
             self.stats.resets += 1;
@@ -176,34 +180,5 @@ impl<P: Payload> Engine<P> {
         let missing = |media| self.space.free_units(media) <= self.reserve_of(media);
         missing(MediaClass::Capacity)
             || self.config.geometry.is_tiered() && missing(MediaClass::Fast)
-    }
-
-    pub(crate) fn unit_reset(&mut self, unit: UnitId, result: Result<(), DeviceError>) {
-        self.space.reset_answered(unit, result.is_ok());
-        match result {
-            Ok(()) => self.gc_unstick(unit),
-            Err(DeviceError::Gone) => self.fail(),
-            Err(_) => {
-                mark!(ResetFailed);
-                self.retire(unit);
-            }
-        }
-        self.reset_next();
-    }
-
-    /// Takes an empty unit out of service.
-    pub(crate) fn retire(&mut self, unit: UnitId) {
-        self.space.retire(unit);
-        if self.config.geometry.state_of(unit) == DeviceState::Active {
-            self.actions.push_back(Action::Notice(Notice::Retired(unit)));
-        }
-    }
-
-    /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.
-    pub(crate) fn condemn(&mut self, unit: UnitId) {
-        if self.space.condemn(unit) {
-            // Chunks to be replayed may stand in it: the sooner they need not be, the better.
-            self.want_checkpoint();
-        }
     }
 }

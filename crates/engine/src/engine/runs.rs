@@ -1,6 +1,8 @@
 //! What of a volume is mapped, for hosts that ask.
 
-use crate::engine::Engine;
+use std::fmt::Debug;
+
+use crate::engine::Parts;
 use crate::map::{Mapping, PAGE};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
@@ -17,13 +19,9 @@ pub struct Run {
     pub mapped: bool,
 }
 
-impl<P: Payload> Engine<P> {
-    /// Runs of blocks from the first of `extent` on, at least one and at most `count`: all of the extent, or as much of
-    /// it as is looked at for one question. What is not in memory yet counts as mapped.
-    ///
-    /// # Errors
-    /// [`HostError::NoVolume`] and [`HostError::OutOfRange`].
-    pub fn runs(&self, extent: Extent, count: usize) -> Result<Vec<Run>, HostError> {
+impl<P: Payload> Parts<P> {
+    /// As [`crate::Engine::runs`].
+    pub(crate) fn runs(&self, extent: Extent, count: usize) -> Result<Vec<Run>, HostError> {
         let map = self.volumes.map(self.locate(extent)?);
         let mut runs: Vec<Run> = Vec::new();
         let (mut lba, end) = (extent.lba, extent.lba + extent.blocks.min(LOOKED_AT));

@@ -10,8 +10,12 @@
 //!   block that was overwritten while it was being read.
 //! * A unit that is looked at is not reset: its place in memory has a reader.
 
+mod counted;
 mod pace;
 mod versions;
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
 
 use rustc_hash::FxHashSet;
 use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, home_mark};
@@ -19,7 +23,7 @@ use thermocline_types::{Lba, Time, UnitId, Version};
 
 use crate::device::{DeviceCmd, DeviceError, FoundChunk, FoundChunks, ReadChunks, Versions};
 use crate::durability::Then;
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::{Op, Parts, Phase};
 use crate::map::{PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
@@ -27,10 +31,11 @@ use crate::pages::{Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::request::{Action, Extent, Notice, Reply};
 use crate::volumes::{PageCursor, Walk};
+use versions::Disputed;
 
+pub(crate) use counted::Counted;
 pub(crate) use pace::Pace;
 pub use pace::ScrubProgress;
-use versions::Disputed;
 
 /// Blocks that are read one by one at once. Chosen, not measured.
 const READS: u32 = 32;
@@ -50,21 +55,6 @@ struct Compared {
     missing: bool,
     /// Its chunk among [`Scrub::disputed`], if not every version has the header.
     disputed: Option<usize>,
-}
-
-/// A block that counts when something leads to it: a user's, or a page of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
-    volume: VolumeId,
-    lba: Lba,
-    value: Value,
-}
-
-impl Counted {
-    /// Where it is, and its tag.
-    pub(crate) fn value(&self) -> Value {
-        self.value
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +125,11 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
+    /// How far it is if nobody waits for it.
+    fn in_background(&self) -> Option<ScrubProgress> {
+        matches!(self.asked, Asked::Background(_)).then_some(self.begun)
+    }
+
     /// Whether it looks at a unit, of which it is a reader.
     fn is_in_unit(&self) -> bool {
         !matches!(self.step, Step::Begin | Step::Retry | Step::Next)
@@ -162,9 +157,15 @@ impl Scrub {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    pub(crate) fn begin_scrub(&mut self, asked: Asked, from: UnitId) {
-        let unit = from.min(UnitId(self.config.geometry.units()));
+/// The scrubs that were asked for; the first one is in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubber {
+    scrubs: VecDeque<Scrub>,
+}
+
+impl Scrubber {
+    pub(crate) fn begin<P: Payload>(&mut self, p: &mut Parts<P>, asked: Asked, from: UnitId) {
+        let unit = from.min(UnitId(p.config.geometry.units()));
         self.scrubs.push_back(Scrub {
             asked,
             unit,
@@ -187,32 +188,25 @@ impl<P: Payload> Engine<P> {
         });
     }
 
-    /// How much of the units the scrub in progress has looked at, 0 to 1; 1 when there is none.
-    #[must_use]
-    pub fn scrubbed(&self) -> f64 {
-        let units = f64::from(self.config.geometry.units());
-        self.scrubs.front().map_or(1.0, |scrub| f64::from(scrub.unit.0) / units)
-    }
-
     /// Takes the first scrub a step further. Returns whether anything was done.
-    pub(crate) fn scrub_step(&mut self) -> bool {
+    pub(crate) fn step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         // Until a recovery is itself safe, blocks count that nothing leads to.
-        if !self.superblocks.are_settled() && self.phase != Phase::Failed {
+        if !p.superblocks.are_settled() && p.phase != Phase::Failed {
             return false;
         }
-        mark!(ScrubFailedPool if self.phase == Phase::Failed && !self.scrubs.is_empty());
+        mark!(ScrubFailedPool if p.phase == Phase::Failed && !self.scrubs.is_empty());
         let Some(mut scrub) = self.scrubs.pop_front() else { return false };
         let reading = match scrub.step {
             Step::Read => !scrub.left.is_empty(),
-            Step::Versions(member, _) => member < self.members_of(scrub.unit),
+            Step::Versions(member, _) => member < p.members_of(scrub.unit),
             _ => false,
         };
         let abreast = if let Asked::Host(_) = scrub.asked { READS } else { 1 };
         // A pool that failed flushes no more: the device's answers are all there is to wait for.
         let ended = matches!(scrub.step, Step::Walk(from) if from >= scrub.end);
-        let writers = || self.space.has_writers(scrub.unit);
-        let blocked = self.phase == Phase::Failed && ended && writers();
-        if self.scrub_is_given_up(&scrub) {
+        let writers = || p.space.has_writers(scrub.unit);
+        let blocked = p.phase == Phase::Failed && ended && writers();
+        if scrub.is_given_up(p) {
             return true;
         }
         if blocked || scrub.waiting > 0 && !(reading && scrub.waiting < abreast) {
@@ -220,209 +214,56 @@ impl<P: Payload> Engine<P> {
             return false;
         }
         if !scrub.judging.is_empty() {
-            let worked = self.scrub_judge(&mut scrub);
+            let worked = scrub.judge(p);
             self.scrubs.push_front(scrub);
             return worked;
         }
-        if scrub.is_in_unit() && self.space.units().valid_count(scrub.unit) == 0 {
+        if scrub.is_in_unit() && p.space.units().valid_count(scrub.unit) == 0 {
             // Nothing in it counts any more: whoever wants to reset it need not wait.
             mark!(ScrubLeavesUnit);
             scrub.leave_unit();
         }
-        if self.scrub_rests(&mut scrub) {
+        if scrub.rests(p, self.scrubs.is_empty()) {
             self.scrubs.push_front(scrub);
             return false;
         }
         let mut worked = true;
         match scrub.step {
             Step::Begin => {
-                scrub.suspects = self.take_damaged();
+                scrub.suspects = p.take_damaged();
                 scrub.step = Step::Retry;
             }
-            Step::Retry => worked = self.scrub_retry(&mut scrub),
+            Step::Retry => worked = scrub.retry(p),
             Step::Next => {
-                if self.scrub_next_unit(&mut scrub) {
+                if scrub.next_unit(p) {
                     return true;
                 }
             }
-            Step::Walk(from) if from < scrub.end => self.scrub_on(&mut scrub, from),
-            Step::Walk(_) => self.scrub_end(&mut scrub),
+            Step::Walk(from) if from < scrub.end => scrub.on(p, from),
+            Step::Walk(_) => scrub.end(p),
             Step::Recount(done, counting) => {
-                worked = self.scrub_recount(&mut scrub, done, counting);
+                worked = scrub.recount(p, done, counting);
             }
-            Step::Search(cursor) => worked = self.scrub_search(&mut scrub, cursor),
-            Step::Roots(cursor) => self.scrub_roots(&mut scrub, cursor),
+            Step::Search(cursor) => worked = scrub.search(p, cursor),
+            Step::Roots(cursor) => scrub.search_roots(p, cursor),
             Step::Read => match scrub.left.pop() {
-                Some((block, missing)) => self.scrub_block(&mut scrub, block, missing),
-                None => self.scrubbed_unit(&mut scrub),
+                Some((block, missing)) => scrub.read_block(p, block, missing),
+                None => scrub.unit_is_read(p),
             },
-            Step::Versions(member, from) => self.scrub_versions(&mut scrub, member, from),
-            Step::Heal => worked = self.scrub_heals(&mut scrub),
+            Step::Versions(member, from) => scrub.read_versions(p, member, from),
+            Step::Heal => worked = scrub.heals(p),
         }
         self.scrubs.push_front(scrub);
         worked
     }
 
-    /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
-    fn scrub_page_of(&mut self, block: Counted) -> Option<bool> {
-        let Some(volume) = self.volumes.index(block.volume).filter(|_| block.volume.is_user())
-        else {
-            return Some(true);
-        };
-        let lba = block.lba.0;
-        if lba >= self.volumes.map(volume).blocks {
-            return Some(true);
-        }
-        self.scrub_needs(volume, lba / PAGE)
-    }
-
-    /// Whether a page is in memory; asks for it if it is not. `None` if it is damaged.
-    fn scrub_needs(&mut self, volume: u16, page: u64) -> Option<bool> {
-        self.pages.need(Needs::Scrub, Some((volume, page)));
-        let loaded = self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
-        if let Loaded::Wait(_) | Loaded::NoRoom = loaded {
-            mark!(ScrubLoads);
-            return Some(false);
-        }
-        self.pages.need(Needs::Scrub, None);
-        matches!(loaded, Loaded::Yes).then_some(true)
-    }
-
-    /// Looks whether what was compared counts, from page to page. Returns whether anything was done.
-    fn scrub_judge(&mut self, scrub: &mut Scrub) -> bool {
-        let before = scrub.judging.len();
-        while let Some(compared) = scrub.judging.last().copied() {
-            match self.scrub_page_of(compared.block) {
-                Some(false) => break,
-                Some(true) => self.scrub_compared(scrub, compared),
-                None => {
-                    mark!(ScrubUnjudged if !compared.missing);
-                    scrub.told.extend((!compared.missing).then(|| compared.block.value.address()));
-                }
-            }
-            scrub.judging.pop();
-        }
-        if scrub.judging.len() < before {
-            // Pages of maps that had to be read count for it as well.
-            scrub.rest(self.now);
-        }
-        scrub.judging.len() < before
-    }
-
-    /// A block was compared, and whether it counts can be told.
-    fn scrub_compared(&mut self, scrub: &mut Scrub, compared: Compared) {
-        let Compared { block, at, sound, missing, disputed } = compared;
-        if !self.counts(block) || !missing && self.is_behind_failed(at) {
-            scrub.told.extend((!missing).then(|| block.value.address()));
-            return;
-        }
-        scrub.blocks += 1;
-        if let Some(header) = disputed.and_then(|index| scrub.disputed[index].take()) {
-            self.scrub_header(scrub, &header);
-        }
-        if !missing {
-            scrub.seen.push(block);
-        } else if !scrub.told.contains(&block.value.address()) {
-            scrub.untold = Some(scrub.untold.filter(|first| first.block < at.block).unwrap_or(at));
-        }
-        if !sound && !missing && self.members_of(at.unit) > 0 {
-            // Another version may have it.
-            scrub.left.push((block, false));
-        } else if !sound {
-            mark!(ScrubBlockDamaged if !missing);
-            self.scrub_hit(scrub, at, self.extent_of(block));
-        }
-    }
-
-    /// Reads pages again that could not be read before: the device may be well again. Returns whether it did anything.
-    fn scrub_retry(&mut self, scrub: &mut Scrub) -> bool {
-        let before = scrub.suspects.len();
-        while let Some((volume, id, page)) = scrub.suspects.last().copied() {
-            if self.volumes.is(volume, id) && page < self.volumes.map(volume).pages() {
-                match self.scrub_needs(volume, page) {
-                    Some(false) => return scrub.suspects.len() < before,
-                    Some(true) => {
-                        mark!(ScrubMapRecovered);
-                    }
-                    None => {
-                        mark!(ScrubMapDamaged);
-                        let at = self.volumes.map(volume).page_at(page);
-                        let at = at.location(&self.config.geometry);
-                        let at = at.expect("a page that is nowhere is not damaged");
-                        self.scrub_hit(scrub, at, Some(self.extent_of_page(volume, page)));
-                    }
-                }
-            }
-            scrub.suspects.pop();
-        }
-        scrub.step = Step::Next;
-        true
-    }
-
-    /// Begins with the next unit. Returns whether there was none, and the scrub is over.
-    fn scrub_next_unit(&mut self, scrub: &mut Scrub) -> bool {
-        if scrub.unit.0 == self.config.geometry.units() {
-            let Scrub { asked, blocks, damaged, mended, .. } = *scrub;
-            match asked {
-                Asked::Host(request) => {
-                    let reply = Reply::Scrubbed { blocks, damaged, mended };
-                    self.requests.set_reply(request, reply);
-                    self.request_progress(request, 1, None);
-                }
-                Asked::Background(_) => {
-                    let notice = Notice::Scrubbed { blocks, damaged, mended };
-                    self.actions.push_back(Action::Notice(notice));
-                }
-            }
-            return true;
-        }
-        scrub.end = 0;
-        if self.space.sealed_into(scrub.unit) == 0
-            || self.space.units().valid_count(scrub.unit) == 0
-        {
-            scrub.unit.0 += 1;
-        } else {
-            self.space.add_reader(scrub.unit);
-            let Scrub { unit, blocks, damaged, mended, .. } = *scrub;
-            scrub.begun = ScrubProgress { unit, blocks, damaged, mended };
-            scrub.step = Step::Walk(0);
-        }
-        false
-    }
-
-    /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
-    fn scrub_end(&mut self, scrub: &mut Scrub) {
-        let extent = self.space.sealed_into(scrub.unit);
-        if self.space.has_writers(scrub.unit) {
-            scrub.waiting += 1;
-            mark!(ScrubWaits);
-            self.await_next_flush(Then::Scrub);
-        } else if extent > scrub.end {
-            mark!(ScrubGoesFurther if scrub.end > 0);
-            scrub.end = extent;
-        } else {
-            scrub.step = Step::Recount(0, 0);
-        }
-    }
-
-    fn scrub_on(&mut self, scrub: &mut Scrub, from: u32) {
-        let block = self.config.geometry.logical_block();
-        let longest = block.max_chunk() + block.to_hold(thermocline_format::MAX_HEADER_BYTES);
-        scrub.waiting += 1;
-        let at = Location { unit: scrub.unit, block: from };
-        let window = longest.min(scrub.end - from);
-        let generation = self.space.generation(at.unit);
-        let generation = (generation.0 > 0).then_some(generation);
-        let pool = self.pool;
-        let versions = Versions::All(self.members_of(at.unit));
-        let cmd = ReadChunks { at, window, pool, generation, search: true, data: true, versions };
-        let op = self.ops.insert(Op::ScrubChunks);
-        self.device(op, DeviceCmd::ReadChunks(cmd));
-    }
-
-    pub(crate) fn scrub_found(&mut self, found: Result<FoundChunks<P>, DeviceError>) {
+    pub(crate) fn found<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        found: Result<FoundChunks<P>, DeviceError>,
+    ) {
         let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.answered(self.now);
+        scrub.answered(p.now);
         let Step::Walk(from) = scrub.step else { panic!("a unit is being walked through") };
         mark!(ScrubUnreadable if found.is_err());
         // What cannot be read as a whole is read block by block.
@@ -440,35 +281,222 @@ impl<P: Payload> Engine<P> {
                     next = at.block;
                     break;
                 }
-                self.scrub_chunk(&mut scrub, chunk);
+                scrub.chunk(p, chunk);
             }
         }
         scrub.step = Step::Walk(next.max(from + 1));
         self.scrubs.push_front(scrub);
     }
 
-    /// Something is wrong at `at`.
-    fn scrub_hit(&mut self, scrub: &mut Scrub, at: Location, holds: Option<Extent>) {
-        scrub.damaged += 1;
-        self.stats.damaged_blocks += 1;
-        self.report_damage(at, holds);
-    }
-
-    /// The blocks of a volume for which a block or a page of a map counts.
-    fn extent_of(&self, block: Counted) -> Option<Extent> {
-        let Counted { volume, lba, .. } = block;
-        if volume.is_user() {
-            return Some(Extent { volume, lba: lba.0, blocks: 1 });
+    pub(crate) fn block_read<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        block: Counted,
+        missing: bool,
+        data: Option<&P>,
+    ) {
+        let Some(mut scrub) = self.scrubs.pop_front() else { return };
+        scrub.answered(p.now);
+        mark!(ScrubReadsBlock);
+        let at = p.addresses.location(block.value.address());
+        let sound = data.is_some_and(|data| block.is_right(p, data, 0));
+        if missing {
+            scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
+        } else if !sound {
+            mark!(ScrubBlockDamaged);
+            scrub.hit(p, at, block.extent(p));
         }
-        let page = PageId::from_lba(lba);
-        let index = self.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
-        Some(self.extent_of_page(index, page.index.into()))
+        self.scrubs.push_front(scrub);
     }
 
-    fn scrub_chunk(&mut self, scrub: &mut Scrub, chunk: &FoundChunk<P>) {
-        let geometry = self.config.geometry;
-        let disputed = (!chunk.everywhere).then_some(scrub.disputed.len());
-        scrub.disputed.extend(disputed.map(|_| Some(Disputed::of(chunk, &geometry))));
+    pub(crate) fn goes_on(&mut self) {
+        if let Some(scrub) = self.scrubs.front_mut() {
+            scrub.waiting -= 1;
+        }
+    }
+
+    /// Whether no scrub was asked for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.scrubs.is_empty()
+    }
+
+    /// The unit that the scrub in progress looks at.
+    pub(crate) fn unit(&self) -> Option<UnitId> {
+        self.scrubs.front().map(|scrub| scrub.unit)
+    }
+
+    /// How far a scrub is for which nobody waits.
+    pub(crate) fn in_background(&self) -> Option<ScrubProgress> {
+        self.scrubs.iter().find_map(Scrub::in_background)
+    }
+}
+
+impl Scrub {
+    /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
+    fn page_of<P: Payload>(&self, p: &mut Parts<P>, block: Counted) -> Option<bool> {
+        let Some(volume) = p.volumes.index(block.volume).filter(|_| block.volume.is_user()) else {
+            return Some(true);
+        };
+        let lba = block.lba.0;
+        if lba >= p.volumes.map(volume).blocks {
+            return Some(true);
+        }
+        self.needs(p, volume, lba / PAGE)
+    }
+
+    /// Whether a page is in memory; asks for it if it is not. `None` if it is damaged.
+    fn needs<P: Payload>(&self, p: &mut Parts<P>, volume: u16, page: u64) -> Option<bool> {
+        p.pages.need(Needs::Scrub, Some((volume, page)));
+        let loaded = p.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
+        if let Loaded::Wait(_) | Loaded::NoRoom = loaded {
+            mark!(ScrubLoads);
+            return Some(false);
+        }
+        p.pages.need(Needs::Scrub, None);
+        matches!(loaded, Loaded::Yes).then_some(true)
+    }
+
+    /// Looks whether what was compared counts, from page to page. Returns whether anything was done.
+    fn judge<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let before = self.judging.len();
+        while let Some(compared) = self.judging.last().copied() {
+            match self.page_of(p, compared.block) {
+                Some(false) => break,
+                Some(true) => self.compared(p, compared),
+                None => {
+                    mark!(ScrubUnjudged if !compared.missing);
+                    self.told.extend((!compared.missing).then(|| compared.block.value.address()));
+                }
+            }
+            self.judging.pop();
+        }
+        if self.judging.len() < before {
+            // Pages of maps that had to be read count for it as well.
+            self.rest(p.now);
+        }
+        self.judging.len() < before
+    }
+
+    /// A block was compared, and whether it counts can be told.
+    fn compared<P: Payload>(&mut self, p: &mut Parts<P>, compared: Compared) {
+        let Compared { block, at, sound, missing, disputed } = compared;
+        if !block.counts(p) || !missing && self.is_behind_failed(p, at) {
+            self.told.extend((!missing).then(|| block.value.address()));
+            return;
+        }
+        self.blocks += 1;
+        if let Some(header) = disputed.and_then(|index| self.disputed[index].take()) {
+            self.header(p, &header);
+        }
+        if !missing {
+            self.seen.push(block);
+        } else if !self.told.contains(&block.value.address()) {
+            self.untold = Some(self.untold.filter(|first| first.block < at.block).unwrap_or(at));
+        }
+        if !sound && !missing && p.members_of(at.unit) > 0 {
+            // Another version may have it.
+            self.left.push((block, false));
+        } else if !sound {
+            mark!(ScrubBlockDamaged if !missing);
+            self.hit(p, at, block.extent(p));
+        }
+    }
+
+    /// Reads pages again that could not be read before: the device may be well again. Returns whether it did anything.
+    fn retry<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let before = self.suspects.len();
+        while let Some((volume, id, page)) = self.suspects.last().copied() {
+            if p.volumes.is(volume, id) && page < p.volumes.map(volume).pages() {
+                match self.needs(p, volume, page) {
+                    Some(false) => return self.suspects.len() < before,
+                    Some(true) => {
+                        mark!(ScrubMapRecovered);
+                    }
+                    None => {
+                        mark!(ScrubMapDamaged);
+                        let at = p.volumes.map(volume).page_at(page);
+                        let at = at.location(&p.config.geometry);
+                        let at = at.expect("a page that is nowhere is not damaged");
+                        self.hit(p, at, Some(p.extent_of_page(volume, page)));
+                    }
+                }
+            }
+            self.suspects.pop();
+        }
+        self.step = Step::Next;
+        true
+    }
+
+    /// Begins with the next unit. Returns whether there was none, and the scrub is over.
+    fn next_unit<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        if self.unit.0 == p.config.geometry.units() {
+            let Scrub { asked, blocks, damaged, mended, .. } = *self;
+            match asked {
+                Asked::Host(request) => {
+                    let reply = Reply::Scrubbed { blocks, damaged, mended };
+                    p.requests.set_reply(request, reply);
+                    p.request_progress(request, 1, None);
+                }
+                Asked::Background(_) => {
+                    let notice = Notice::Scrubbed { blocks, damaged, mended };
+                    p.actions.push_back(Action::Notice(notice));
+                }
+            }
+            return true;
+        }
+        self.end = 0;
+        if p.space.sealed_into(self.unit) == 0 || p.space.units().valid_count(self.unit) == 0 {
+            self.unit.0 += 1;
+        } else {
+            p.space.add_reader(self.unit);
+            let Scrub { unit, blocks, damaged, mended, .. } = *self;
+            self.begun = ScrubProgress { unit, blocks, damaged, mended };
+            self.step = Step::Walk(0);
+        }
+        false
+    }
+
+    /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
+    fn end<P: Payload>(&mut self, p: &mut Parts<P>) {
+        let extent = p.space.sealed_into(self.unit);
+        if p.space.has_writers(self.unit) {
+            self.waiting += 1;
+            mark!(ScrubWaits);
+            p.await_next_flush(Then::Scrub);
+        } else if extent > self.end {
+            mark!(ScrubGoesFurther if self.end > 0);
+            self.end = extent;
+        } else {
+            self.step = Step::Recount(0, 0);
+        }
+    }
+
+    fn on<P: Payload>(&mut self, p: &mut Parts<P>, from: u32) {
+        let block = p.config.geometry.logical_block();
+        let longest = block.max_chunk() + block.to_hold(thermocline_format::MAX_HEADER_BYTES);
+        self.waiting += 1;
+        let at = Location { unit: self.unit, block: from };
+        let window = longest.min(self.end - from);
+        let generation = p.space.generation(at.unit);
+        let generation = (generation.0 > 0).then_some(generation);
+        let pool = p.pool;
+        let versions = Versions::All(p.members_of(at.unit));
+        let cmd = ReadChunks { at, window, pool, generation, search: true, data: true, versions };
+        let op = p.ops.insert(Op::ScrubChunks);
+        p.device(op, DeviceCmd::ReadChunks(cmd));
+    }
+
+    /// Something is wrong at `at`.
+    fn hit<P: Payload>(&mut self, p: &mut Parts<P>, at: Location, holds: Option<Extent>) {
+        self.damaged += 1;
+        p.stats.damaged_blocks += 1;
+        p.report_damage(at, holds);
+    }
+
+    fn chunk<P: Payload>(&mut self, p: &mut Parts<P>, chunk: &FoundChunk<P>) {
+        let geometry = p.config.geometry;
+        let disputed = (!chunk.everywhere).then_some(self.disputed.len());
+        self.disputed.extend(disputed.map(|_| Some(Disputed::of(chunk, &geometry))));
         let blocks = chunk.header.placed(&geometry).filter_map(|(entry, at)| Some((*entry, at?)));
         let places = chunk.header.places(&geometry);
         for (number, (entry, at)) in (0..).zip(blocks) {
@@ -478,64 +506,37 @@ impl<P: Payload> Engine<P> {
             let block = Counted { volume, lba, value: Value::new(geometry.address(at), crc) };
             mark!(PackedScrubbed if places.behind(number).is_none());
             let sound = found.crc(0) ^ home_mark(volume, lba) == crc;
-            scrub.judging.push(Compared { block, at, sound, missing: false, disputed });
+            self.judging.push(Compared { block, at, sound, missing: false, disputed });
         }
-    }
-
-    /// Whether a map, or what leads to a page of one, points at this block.
-    fn counts(&self, block: Counted) -> bool {
-        let Counted { volume, lba: Lba(lba), value } = block;
-        if volume.is_user() {
-            let index = self.volumes.index(volume);
-            return index.is_some_and(|index| {
-                lba < self.volumes.map(index).blocks && self.on_media(index, lba) == Some(value)
-            });
-        }
-        let page = PageId::from_lba(Lba(lba));
-        if volume == VolumeId::UNITS {
-            let at = self.unit_table.pages().get(page.index as usize);
-            return at.is_some_and(|at| at.pack() == value.entry());
-        }
-        let Some(index) = self.volumes.index(page.volume) else { return false };
-        let map = self.volumes.map(index);
-        let entry = match volume {
-            VolumeId::MAP if u64::from(page.index) < map.pages() => map.page_at(page.index.into()),
-            VolumeId::ROOT => match map.root_at(page.index as usize) {
-                Some(at) => at,
-                None => return false,
-            },
-            _ => return false,
-        };
-        entry.pack() == value.entry()
     }
 
     /// Looks again at what was compared: blocks that count and were not are missing.
-    fn scrub_recount(&mut self, scrub: &mut Scrub, done: usize, mut counting: u32) -> bool {
+    fn recount<P: Payload>(&mut self, p: &mut Parts<P>, done: usize, mut counting: u32) -> bool {
         if done == 0 {
-            scrub.seen.sort_unstable_by_key(|block| (block.volume.0, block.lba));
+            self.seen.sort_unstable_by_key(|block| (block.volume.0, block.lba));
         }
         let mut until = done;
-        while until < scrub.seen.len().min(done + COMPARED) {
-            let block = scrub.seen[until];
-            match self.scrub_page_of(block) {
+        while until < self.seen.len().min(done + COMPARED) {
+            let block = self.seen[until];
+            match self.page_of(p, block) {
                 Some(false) => break,
-                Some(true) => counting += u32::from(self.counts(block)),
+                Some(true) => counting += u32::from(block.counts(p)),
                 // It counted when its page was in memory, and nobody can change that page now.
                 None => counting += 1,
             }
             until += 1;
         }
-        self.stats.looked_at += (until - done) as u64;
-        if until == done && until < scrub.seen.len() {
+        p.stats.looked_at += (until - done) as u64;
+        if until == done && until < self.seen.len() {
             return false;
         }
-        scrub.step = if until < scrub.seen.len() {
+        self.step = if until < self.seen.len() {
             Step::Recount(until, counting)
-        } else if counting >= self.space.units().valid_count(scrub.unit) {
+        } else if counting >= p.space.units().valid_count(self.unit) {
             Step::Read
         } else {
             mark!(ScrubSearches);
-            scrub.compared = scrub.seen.iter().map(|block| block.value.address()).collect();
+            self.compared = self.seen.iter().map(|block| block.value.address()).collect();
             Step::Search(PageCursor::default())
         };
         true
@@ -543,18 +544,18 @@ impl<P: Payload> Engine<P> {
 
     /// Looks through some pages of the maps for blocks in the unit that no header told of. Metadata units hold pages
     /// and nothing else, other units no pages.
-    fn scrub_search(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) -> bool {
+    fn search<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
         let begin = cursor;
-        let metadata = self.space.units().class(scrub.unit) == self.config.metadata_class();
+        let metadata = p.space.units().class(self.unit) == p.config.metadata_class();
         let mut budget = WORDS;
-        scrub.step = loop {
+        self.step = loop {
             let before = cursor;
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
-                Walk::Found(volume, page) if metadata => self.scrub_page(scrub, volume, page),
+            match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
+                Walk::Found(volume, page) if metadata => self.search_page(p, volume, page),
                 Walk::Found(volume, page) => {
-                    match self.scrub_needs(volume, page) {
+                    match self.needs(p, volume, page) {
                         Some(false) => break Step::Search(before),
-                        Some(true) => self.scrub_entries(scrub, volume, page),
+                        Some(true) => self.search_entries(p, volume, page),
                         None => {}
                     }
                     budget = budget.saturating_sub(WORDS / SEARCHED);
@@ -563,127 +564,88 @@ impl<P: Payload> Engine<P> {
                 Walk::End => break Step::Roots(PageCursor::default()),
             }
         };
-        scrub.step != Step::Search(begin)
+        self.step != Step::Search(begin)
     }
 
-    fn scrub_entries(&mut self, scrub: &mut Scrub, index: u16, page: u64) {
-        let map = self.volumes.map(index);
+    fn search_entries<P: Payload>(&mut self, p: &mut Parts<P>, index: u16, page: u64) {
+        let map = p.volumes.map(index);
         for lba in page * PAGE..((page + 1) * PAGE).min(map.blocks) {
-            if let Some(value) = self.on_media(index, lba) {
-                self.scrub_missing(scrub, Counted { volume: map.id, lba: Lba(lba), value });
+            if let Some(value) = p.on_media(index, lba) {
+                self.missing(p, Counted { volume: map.id, lba: Lba(lba), value });
             }
         }
-        self.stats.looked_at += PAGE;
+        p.stats.looked_at += PAGE;
     }
 
-    fn scrub_page(&self, scrub: &mut Scrub, index: u16, page: u64) {
-        let map = self.volumes.map(index);
+    fn search_page<P: Payload>(&mut self, p: &Parts<P>, index: u16, page: u64) {
+        let map = p.volumes.map(index);
         let lba = PageId { volume: map.id, index: page as u32 }.lba();
-        self.scrub_missing_page(scrub, VolumeId::MAP, lba, map.page_at(page));
+        self.missing_page(p, VolumeId::MAP, lba, map.page_at(page));
     }
 
-    fn scrub_roots(&mut self, scrub: &mut Scrub, mut cursor: PageCursor) {
+    fn search_roots<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) {
         for _ in 0..WORDS {
-            let Some((index, root)) = self.volumes.next_root(&mut cursor) else {
-                for (page, at) in (0..).zip(self.unit_table.pages()) {
+            let Some((index, root)) = p.volumes.next_root(&mut cursor) else {
+                for (page, at) in (0..).zip(p.unit_table.pages()) {
                     let lba = PageId::of_units(page).lba();
-                    self.scrub_missing_page(scrub, VolumeId::UNITS, lba, *at);
+                    self.missing_page(p, VolumeId::UNITS, lba, *at);
                 }
-                scrub.step = Step::Read;
+                self.step = Step::Read;
                 return;
             };
-            let map = self.volumes.map(index);
+            let map = p.volumes.map(index);
             let lba = PageId { volume: map.id, index: root as u32 }.lba();
             let at = map.root_at(root).expect("the walk found it");
-            self.scrub_missing_page(scrub, VolumeId::ROOT, lba, at);
+            self.missing_page(p, VolumeId::ROOT, lba, at);
         }
-        self.stats.looked_at += u64::from(WORDS);
-        scrub.step = Step::Roots(cursor);
+        p.stats.looked_at += u64::from(WORDS);
+        self.step = Step::Roots(cursor);
     }
 
-    fn scrub_missing_page(&self, scrub: &mut Scrub, volume: VolumeId, lba: Lba, at: MapEntry) {
+    fn missing_page<P: Payload>(&mut self, p: &Parts<P>, volume: VolumeId, lba: Lba, at: MapEntry) {
         if !at.is_unmapped() {
             let value = Value::of_entry(at.pack()).expect("it is mapped");
-            self.scrub_missing(scrub, Counted { volume, lba, value });
+            self.missing(p, Counted { volume, lba, value });
         }
     }
 
     /// Whether this was written behind a failed write: then it is written elsewhere, whatever is left of it here, or
     /// all writing has failed.
-    fn is_behind_failed(&self, at: Location) -> bool {
-        let broken = self.space.broken(at.unit);
+    fn is_behind_failed<P: Payload>(&self, p: &Parts<P>, at: Location) -> bool {
+        let broken = p.space.broken(at.unit);
         broken.is_some_and(|broken| at.block >= broken)
     }
 
     /// Has a block read if it is in the unit and was not compared.
-    fn scrub_missing(&self, scrub: &mut Scrub, block: Counted) {
-        let at = self.addresses.location(block.value.address());
-        if at.unit != scrub.unit {
+    fn missing<P: Payload>(&mut self, p: &Parts<P>, block: Counted) {
+        let at = p.addresses.location(block.value.address());
+        if at.unit != self.unit {
             return;
         }
-        mark!(ScrubBehindFailed if self.is_behind_failed(at));
-        let sound = at.block < scrub.end && !self.is_behind_failed(at);
-        if sound && !scrub.compared.contains(&block.value.address()) {
-            scrub.left.push((block, true));
+        mark!(ScrubBehindFailed if self.is_behind_failed(p, at));
+        let sound = at.block < self.end && !self.is_behind_failed(p, at);
+        if sound && !self.compared.contains(&block.value.address()) {
+            self.left.push((block, true));
         }
     }
 
-    fn scrub_block(&mut self, scrub: &mut Scrub, block: Counted, missing: bool) {
-        scrub.waiting += 1;
-        let at = self.addresses.location(block.value.address());
-        let op = self.ops.insert(Op::ScrubRead { block, missing });
-        self.device(op, DeviceCmd::Read { at, blocks: 1, into: None, version: Version::AS_READ });
+    fn read_block<P: Payload>(&mut self, p: &mut Parts<P>, block: Counted, missing: bool) {
+        self.waiting += 1;
+        let at = p.addresses.location(block.value.address());
+        let op = p.ops.insert(Op::ScrubRead { block, missing });
+        p.device(op, DeviceCmd::Read { at, blocks: 1, into: None, version: Version::AS_READ });
     }
 
-    /// Whether block `nth` of `data` is a block that counts.
-    pub(crate) fn counted_is_right(&self, block: Counted, data: &P, nth: u32) -> bool {
-        let expected = match block.volume.is_user() {
-            true => block.value.of_bytes(block.volume, block.lba.0),
-            false => block.value,
-        };
-        let at = self.addresses.location(block.value.address());
-        self.arrived(data, nth, at, |crc| expected.matches(crc))
-    }
-
-    pub(crate) fn scrub_read(&mut self, block: Counted, missing: bool, data: Option<&P>) {
-        let Some(mut scrub) = self.scrubs.pop_front() else { return };
-        scrub.answered(self.now);
-        mark!(ScrubReadsBlock);
-        let at = self.addresses.location(block.value.address());
-        let sound = data.is_some_and(|data| self.counted_is_right(block, data, 0));
-        if missing {
-            scrub.judging.push(Compared { block, at, sound, missing, disputed: None });
-        } else if !sound {
-            mark!(ScrubBlockDamaged);
-            self.scrub_hit(&mut scrub, at, self.extent_of(block));
-        }
-        self.scrubs.push_front(scrub);
-    }
-
-    fn scrubbed_unit(&mut self, scrub: &mut Scrub) {
-        if let Some(at) = scrub.untold.take() {
+    fn unit_is_read<P: Payload>(&mut self, p: &mut Parts<P>) {
+        if let Some(at) = self.untold.take() {
             // A header that should tell of it is not there, wherever it was.
             mark!(ScrubHeaderDamaged);
-            self.scrub_hit(scrub, at, None);
+            self.hit(p, at, None);
         }
-        scrub.told.clear();
-        match self.members_of(scrub.unit) {
-            0 => self.scrub_over(scrub),
-            _ => scrub.step = Step::Versions(0, 0),
-        }
-    }
-
-    /// The unit is done with.
-    pub(super) fn scrub_over(&mut self, scrub: &mut Scrub) {
-        self.space.drop_reader(scrub.unit);
-        scrub.seen.clear();
-        scrub.step = Step::Next;
-        scrub.unit.0 += 1;
-    }
-
-    pub(crate) fn scrub_goes_on(&mut self) {
-        if let Some(scrub) = self.scrubs.front_mut() {
-            scrub.waiting -= 1;
+        self.told.clear();
+        match p.members_of(self.unit) {
+            0 => self.over(p),
+            _ => self.step = Step::Versions(0, 0),
         }
     }
 }

@@ -3,12 +3,15 @@
 //! Done page by page, a bounded number at a time, so that a trim of a terabyte stops nobody. A trim counts in pieces:
 //! each piece is logged when its blocks are unmapped.
 
-use thermocline_format::{Entry, Volume};
-use thermocline_types::{Lba, UnitId};
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use thermocline_format::{Entry, VolumeId};
+use thermocline_types::Lba;
 
 use crate::bugs::bug;
-use crate::engine::{Engine, Phase};
-use crate::map::{Mapping, PAGE, Said, Value, Wanted};
+use crate::engine::Parts;
+use crate::map::{Mapping, PAGE, Said, Value};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, PAGES};
@@ -38,19 +41,20 @@ pub(crate) enum Afterwards {
     Forget,
 }
 
-impl<P: Payload> Engine<P> {
-    /// Whether blocks of a deleted volume still take room.
-    pub(crate) fn is_deleting(&self) -> bool {
-        self.unmapping.iter().any(|work| work.request.is_none())
-    }
+/// Blocks that are to be unmapped, those first that were asked for first.
+#[derive(Debug, Default)]
+pub(crate) struct Trimmer {
+    unmapping: VecDeque<Unmapping>,
+}
 
-    pub(crate) fn trim(&mut self, request: u32, extent: Extent) {
-        let volume = match self.locate(extent) {
+impl Trimmer {
+    pub(crate) fn trim<P: Payload>(&mut self, p: &mut Parts<P>, request: u32, extent: Extent) {
+        let volume = match p.locate(extent) {
             Ok(volume) => volume,
-            Err(error) => return self.request_progress(request, 1, Some(error)),
+            Err(error) => return p.request_progress(request, 1, Some(error)),
         };
         let pages = (extent.lba / PAGE, (extent.lba + extent.blocks).div_ceil(PAGE));
-        self.pages.forget_damage(volume, pages.0, pages.1);
+        p.pages.forget_damage(volume, pages.0, pages.1);
         self.unmapping.push_back(Unmapping {
             volume,
             next: extent.lba,
@@ -59,45 +63,45 @@ impl<P: Payload> Engine<P> {
             afterwards: Afterwards::Nothing,
         });
         // Short ones of loaded pages are done at once, unless there are many.
-        if pages.1 - pages.0 <= PAGES && !self.is_due_to_rest() && !self.trims_wait() {
-            self.unmap_some_of(self.unmapping.len() - 1);
+        if pages.1 - pages.0 <= PAGES && !p.is_due_to_rest() && !self.trims_wait(p) {
+            self.unmap_some_of(p, self.unmapping.len() - 1);
         }
     }
 
     /// Does a bounded part of the first trim that waits. Returns whether anything was done.
-    pub(crate) fn unmap_step(&mut self) -> bool {
-        if !self.unmapping.is_empty() && self.trims_wait() {
+    pub(crate) fn unmap_step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        if !self.unmapping.is_empty() && self.trims_wait(p) {
             return false;
         }
-        let first = self.unmapping.iter().position(|work| !self.awaits_checkpoint(work));
-        first.is_some_and(|index| self.unmap_some_of(index))
+        let first = self.unmapping.iter().position(|work| !self.awaits_checkpoint(p, work));
+        first.is_some_and(|index| self.unmap_some_of(p, index))
     }
 
     /// Whether no trim is to be logged: units for it are missing, and a checkpoint, which needs the last ones, frees
     /// some. Where it would free none, trims have them: they may be all that helps.
-    fn trims_wait(&mut self) -> bool {
-        let scarce = self.space.free_units(self.config.host_media()) <= self.metadata_hold();
-        let begins = scarce && self.due.has_control(self.config.geometry.unit_bytes());
-        let waits = begins || scarce && self.checkpoint.is_some();
+    fn trims_wait<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let scarce = p.space.free_units(p.config.host_media()) <= p.metadata_hold();
+        let begins = scarce && p.due.has_control(p.config.geometry.unit_bytes());
+        let waits = begins || scarce && p.due.is_under_way();
         mark!(TrimsWait if waits);
-        if waits && self.checkpoint.is_none() {
-            self.want_checkpoint();
+        if waits && !p.due.is_under_way() {
+            p.want_checkpoint();
         }
         waits
     }
 
     /// Does a bounded part of one trim. Returns whether anything was done.
-    fn unmap_some_of(&mut self, index: usize) -> bool {
+    fn unmap_some_of<P: Payload>(&mut self, p: &mut Parts<P>, index: usize) -> bool {
         let mut work = self.unmapping.remove(index).expect("it is there");
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
         let mut waiting = Vec::new();
         let mut stuck = false;
-        let mapped = self.volumes.mapped();
+        let mapped = p.volumes.mapped();
         while from < end {
             let until = end.min((from / PAGE + 1) * PAGE);
-            self.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
-            match self.loaded(work.volume, from, until, Share::Upkeep) {
+            p.pages.need(Needs::Trim, Some((work.volume, from / PAGE)));
+            match p.loaded(work.volume, from, until, Share::Upkeep) {
                 Loaded::Yes => {}
                 Loaded::Wait(_) => {
                     mark!(UnmapWaits);
@@ -111,35 +115,35 @@ impl<P: Payload> Engine<P> {
                 }
                 Loaded::No(page) => {
                     mark!(TrimDamaged);
-                    let error = self.damaged_page(work.volume, page);
+                    let error = p.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
-                        self.pages.need(Needs::Trim, None);
-                        self.log_trim(&work, work.next, from, waiting);
-                        self.request_progress(request, 1, Some(error));
+                        p.pages.need(Needs::Trim, None);
+                        self.log_trim(p, &work, work.next, from, waiting);
+                        p.request_progress(request, 1, Some(error));
                         return true;
                     }
                     mark!(DeletedPageLost);
-                    self.stats.lost_pages += 1;
+                    p.stats.lost_pages += 1;
                 }
             }
-            self.unmap(work.volume, from, until, &mut waiting);
+            self.unmap(p, work.volume, from, until, &mut waiting);
             from = until;
         }
         if !stuck {
-            self.pages.need(Needs::Trim, None);
+            p.pages.need(Needs::Trim, None);
         }
-        self.volumes.note_pages(work.volume);
+        p.volumes.note_pages(work.volume);
         let worked = from > work.next;
         // Nobody asks for a word about the parts of a deleted volume that nothing was in.
-        if work.request.is_some() || self.volumes.mapped() < mapped {
-            self.log_trim(&work, work.next, from, waiting);
+        if work.request.is_some() || p.volumes.mapped() < mapped {
+            self.log_trim(p, &work, work.next, from, waiting);
         }
         work.next = from;
         if work.next == work.end
-            && !self.awaits_checkpoint(&work)
-            && !self.pages.is_loading_of(work.volume)
+            && !self.awaits_checkpoint(p, &work)
+            && !p.pages.is_loading_of(work.volume)
         {
-            self.unmapped(&work);
+            self.unmapped(p, &work);
             return true;
         }
         self.unmapping.insert(index, work);
@@ -148,141 +152,182 @@ impl<P: Payload> Engine<P> {
 
     /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot
     /// be read, those that its patch tells of.
-    fn unmap(&mut self, volume: u16, from: u64, until: u64, waiting: &mut Vec<Owner>) {
-        if self.volumes.map(volume).is_blank(from / PAGE) {
-            self.stats.looked_at += 1;
-        } else if self.volumes.map(volume).is_loaded(from / PAGE) {
-            self.stats.looked_at += until - from;
+    fn unmap<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        volume: u16,
+        from: u64,
+        until: u64,
+        waiting: &mut Vec<Owner>,
+    ) {
+        if p.volumes.map(volume).is_blank(from / PAGE) {
+            p.stats.looked_at += 1;
+        } else if p.volumes.map(volume).is_loaded(from / PAGE) {
+            p.stats.looked_at += until - from;
             for lba in from..until {
-                self.unmap_block(volume, lba, self.volumes.map(volume).get(lba), waiting);
+                self.unmap_block(p, volume, lba, p.volumes.map(volume).get(lba), waiting);
             }
-            self.volumes.map_mut(volume).release(from / PAGE);
+            p.volumes.map_mut(volume).release(from / PAGE);
         } else {
-            let said: Vec<Said> = self.volumes.map(volume).all_said(from / PAGE).collect();
+            let said: Vec<Said> = p.volumes.map(volume).all_said(from / PAGE).collect();
             for Said { lba, mapping, .. } in said {
-                self.unmap_block(volume, lba, mapping, waiting);
+                self.unmap_block(p, volume, lba, mapping, waiting);
             }
         }
     }
 
-    fn unmap_block(&mut self, volume: u16, lba: u64, mapping: Mapping, waiting: &mut Vec<Owner>) {
+    fn unmap_block<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        volume: u16,
+        lba: u64,
+        mapping: Mapping,
+        waiting: &mut Vec<Owner>,
+    ) {
         let old = match mapping {
             Mapping::Unmapped => return,
             Mapping::At(value) => Some(value),
             Mapping::Staged(slot) => {
                 mark!(StagedTrimmed);
-                let absorbed = u64::from(!self.cache.block(slot).replaces);
-                self.stats.absorbed_blocks += absorbed;
-                self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
-                self.cache.trim(slot, waiting)
+                let absorbed = u64::from(!p.cache.block(slot).replaces);
+                p.stats.absorbed_blocks += absorbed;
+                p.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
+                p.cache.trim(slot, waiting)
             }
         };
-        self.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-        self.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
-        self.stats.trimmed_blocks += 1;
+        p.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
+        p.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
+        p.stats.trimmed_blocks += 1;
         if let Some(value) = old {
-            self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
-            self.drop_value(value);
+            p.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
+            p.drop_value(value);
         }
-    }
-
-    /// A block in `page` stands in unit `to` from now on, and not where `from` says: the unit table may have to know.
-    #[inline]
-    pub(crate) fn note_move(&mut self, page: PageCursor, from: Option<Value>, to: Option<UnitId>) {
-        if self.unit_table.has_written(page) {
-            let from = from.filter(|value| !value.is_lost()).map(|value| self.unit_of(value));
-            self.unit_table.move_ahead(from, to);
-        }
-    }
-
-    /// The block that `value` means is not valid any more. Until the recovery of an earlier crash is itself safe from a
-    /// crash, it is: chunks of this opening would not be replayed.
-    pub(crate) fn drop_value(&mut self, value: Value) {
-        match self.phase {
-            _ if value.is_lost() => return,
-            Phase::Opening => return, // Counted when the replay is over.
-            _ if self.superblocks.are_settled()
-                || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}
-            _ => {
-                let unit = self.unit_of(value);
-                if self.space.units().class(unit) != self.config.metadata_class() {
-                    self.unit_table.keep(unit);
-                    self.space.touch(unit);
-                }
-                return self.superblocks.keep(value);
-            }
-        }
-        self.space.drop_block(value.address());
     }
 
     /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for that. Of a volume that goes as well: what
     /// its blocks stood in may be reset when it is durable that nothing leads there.
-    fn log_trim(&mut self, work: &Unmapping, from: u64, until: u64, mut owners: Vec<Owner>) {
-        if until == from || bug!(self.config, TrimNotLogged) {
+    fn log_trim<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        work: &Unmapping,
+        from: u64,
+        until: u64,
+        mut owners: Vec<Owner>,
+    ) {
+        if until == from || bug!(p.config, TrimNotLogged) {
             return;
         }
         if let Some(request) = work.request {
-            self.requests.need(request, 1);
+            p.requests.need(request, 1);
             owners.push(Owner::Request(request));
         }
-        let volume = self.volumes.map(work.volume).id;
+        let volume = p.volumes.map(work.volume).id;
         let entries = vec![Entry::Trim { volume, lba: Lba(from), blocks: until - from }];
-        self.cache.say(entries, owners);
+        p.cache.say(entries, owners);
     }
 
     /// Whether all is unmapped, and pages are to go, which they do not during a checkpoint: it has counted and written
     /// what they lead to, and would have to begin anew, over and over, with ever more pages.
-    fn awaits_checkpoint(&self, work: &Unmapping) -> bool {
+    fn awaits_checkpoint<P: Payload>(&self, p: &Parts<P>, work: &Unmapping) -> bool {
         let drops = !matches!(work.afterwards, Afterwards::Nothing);
-        let awaits = work.next == work.end && drops && self.checkpoint.is_some();
+        let awaits = work.next == work.end && drops && p.due.is_under_way();
         mark!(DropAwaitsCheckpoint if awaits);
         awaits
     }
 
-    fn unmapped(&mut self, work: &Unmapping) {
+    fn unmapped<P: Payload>(&mut self, p: &mut Parts<P>, work: &Unmapping) {
         match work.afterwards {
             Afterwards::Nothing => {}
             Afterwards::Resize(blocks) => {
-                self.drop_pages_beyond(work.volume, blocks);
-                self.volumes.resize(work.volume, blocks);
-                let volume = self.volumes.map(work.volume).id;
+                p.drop_pages_beyond(work.volume, blocks);
+                p.volumes.resize(work.volume, blocks);
+                let volume = p.volumes.map(work.volume).id;
                 let request = work.request.expect("somebody asked for the size");
-                self.requests.need(request, 1);
+                p.requests.need(request, 1);
                 let entries = vec![Entry::VolumeResize { volume, blocks }];
                 let owners = vec![Owner::Request(request)];
-                self.cache.say(entries, owners);
+                p.cache.say(entries, owners);
             }
             Afterwards::Forget => {
-                self.drop_pages_beyond(work.volume, 0);
-                self.volumes.forget(work.volume);
+                p.drop_pages_beyond(work.volume, 0);
+                p.volumes.forget(work.volume);
             }
         }
         if let Some(request) = work.request {
-            self.request_progress(request, 1, None);
+            p.request_progress(request, 1, None);
         }
     }
 
-    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
-    /// no record refers to them.
-    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
-        let map = self.volumes.map_mut(volume);
-        let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
-        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
-            let (old, differed) = map.cut_page(page);
-            cut += u64::from(differed);
-            self.pages.forget(volume, page);
-            self.superblocks.drop_later(old);
+    pub(crate) fn delete_volume<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        request: u32,
+        volume: VolumeId,
+    ) {
+        let Some(index) = p.volumes.index(volume) else {
+            return p.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        p.volumes.hide(index);
+        let mut entries = vec![Entry::VolumeDelete { volume }];
+        if bug!(p.config, DeleteNotLogged) {
+            entries.clear();
+            entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
-        for old in map.cut_roots(Volume::roots_for(end)) {
-            self.superblocks.drop_later(old);
-        }
-        self.volumes.cut(cut);
+        p.cache.say(entries, vec![Owner::Request(request)]);
+        self.unmap_deleted(p, index);
     }
 
-    pub(crate) fn unmapping_failed(&mut self, work: &Unmapping) {
-        if let Some(request) = work.request {
+    /// Unmaps the blocks of a deleted volume, and forgets it then.
+    pub(crate) fn unmap_deleted<P: Payload>(&mut self, p: &mut Parts<P>, index: u16) {
+        let end = p.volumes.map(index).blocks;
+        p.pages.forget_damage(index, 0, u64::MAX);
+        let afterwards = Afterwards::Forget;
+        self.unmapping.push_back(Unmapping {
+            volume: index,
+            next: 0,
+            end,
+            request: None,
+            afterwards,
+        });
+    }
+
+    pub(crate) fn resize_volume<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        request: u32,
+        volume: VolumeId,
+        blocks: u64,
+    ) {
+        let Some(index) = p.volumes.index(volume) else {
+            return p.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        let old = p.volumes.map(index).blocks;
+        if let Err(error) = p.may_grow(old, blocks, p.volumes.all().len()) {
+            return p.request_progress(request, 1, Some(error));
+        }
+        let map = p.volumes.map_mut(index);
+        map.limit = map.limit.min(blocks);
+        p.requests.set_resizes(request, volume);
+        p.pages.forget_damage(index, 0, u64::MAX);
+        self.unmapping.push_back(Unmapping {
+            volume: index,
+            next: blocks.min(old),
+            end: old,
+            request: Some(request),
+            afterwards: Afterwards::Resize(blocks),
+        });
+    }
+
+    /// Nothing more is unmapped: the pool failed.
+    pub(crate) fn fail<P: Payload>(&mut self, p: &mut Parts<P>) {
+        for request in self.unmapping.drain(..).filter_map(|work| work.request) {
             mark!(TrimFailed);
-            self.request_progress(request, 1, Some(HostError::Failed));
+            p.request_progress(request, 1, Some(HostError::Failed));
         }
+    }
+
+    /// Whether nothing is to be unmapped.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unmapping.is_empty()
     }
 }

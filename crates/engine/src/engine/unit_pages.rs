@@ -1,64 +1,17 @@
 //! Pages of the unit table: which are written, and what they say.
 
-use thermocline_format::{
-    Generation, Location, MapEntry, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage, VolumeId,
-    crc32c,
-};
+use thermocline_format::{Generation, Location, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage};
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
 use crate::device::PageBytes;
-use crate::engine::{Engine, Phase};
+use crate::engine::Parts;
 use crate::map::{PAGE, Value};
-use crate::pages::UNITS;
 use crate::payload::Payload;
 
-impl<P: Payload> Engine<P> {
-    /// As [`UnitTable::begin`]: what is said next of units that were ahead differs.
-    pub(crate) fn begin_unit_table(&mut self) {
-        self.unit_table.begin().for_each(|unit| self.space.touch(unit));
-    }
-
-    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
-    /// first page that was not looked at.
-    pub(crate) fn write_unit_pages(&mut self, from: usize, at: Location, most: usize) -> usize {
-        let geometry = self.config.geometry;
-        let block = geometry.logical_block();
-        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
-        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
-        let mut next = from;
-        while next < end && picked.len() < most {
-            if self.space.take_changed(next) || self.unit_table.is_lost(next) {
-                let page = self.unit_page(next);
-                if self.unit_table.is_due(next, &page) {
-                    picked.push((next, page));
-                }
-                self.stats.looked_at += PAGE_UNITS as u64;
-            }
-            next += 1;
-        }
-        self.stats.looked_at += (next - from) as u64;
-        if picked.is_empty() {
-            return next;
-        }
-        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
-        let mut pages = Vec::with_capacity(picked.len());
-        for (index, page) in picked {
-            let bytes: PageBytes = Box::new(page.encode());
-            let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&geometry, place, crc);
-            let old = self.unit_table.replace(index, entry, &page);
-            self.superblocks.drop_later(old);
-            pages.push((PageId::of_units(index as u32), bytes, crc));
-            place.block += block.per_block();
-        }
-        self.count_pages(pages.len());
-        self.seal_pages(at, VolumeId::UNITS, pages);
-        next
-    }
-
+impl<P: Payload> Parts<P> {
     /// Page `index` of the unit table, as the map pages on media are.
-    fn unit_page(&self, index: usize) -> UnitPage {
+    pub(crate) fn unit_page(&self, index: usize) -> UnitPage {
         let mut page = UnitPage::free();
         let classes = 0..=self.config.metadata_class().0;
         let names: Vec<Class> = classes.map(|class| self.config.named(Class(class))).collect();
@@ -88,7 +41,7 @@ impl<P: Payload> Engine<P> {
 
     /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts;
     /// `None` if it cannot be read.
-    fn values_on_media(
+    pub(crate) fn values_on_media(
         &self,
         index: u16,
         page: u64,
@@ -115,44 +68,9 @@ impl<P: Payload> Engine<P> {
         Some(values)
     }
 
-    /// A unit of which more or fewer blocks count as valid than the maps lead to, or other ones, or that holds more or
-    /// fewer pages of maps and of the unit table than it is counted for: how many count, and how many there are. Looks
-    /// at every block, for tests; `read` gives what is on media of pages that are not in memory. `None`, too, if one
-    /// of these cannot be read, or the pool is not open for writing.
-    #[must_use]
-    pub fn miscounted(
-        &self,
-        read: impl Fn(Location) -> Option<PageBytes>,
-    ) -> Option<(UnitId, u32, u32)> {
-        if !self.superblocks.are_settled() || self.phase != Phase::Open {
-            return None;
-        }
-        let mut led_to = vec![0; self.config.geometry.units() as usize];
-        for index in self.volumes.indices() {
-            for page in 0..self.volumes.map(index).pages() {
-                for value in self.values_on_media(index, page, &read)? {
-                    let unit = self.unit_of(value);
-                    led_to[unit.index()] += 1;
-                    if self.space.counts(value.address()) == Some(false) {
-                        return Some((unit, 0, 1));
-                    }
-                }
-            }
-        }
-        let of_pages = self.pages_by_unit();
-        let metadata = self.config.metadata_class();
-        (0..self.config.geometry.units()).map(UnitId).find_map(|unit| {
-            let count = self.space.units().valid_count(unit);
-            let of_users = self.space.units().class(unit) != metadata;
-            let there = if of_users { led_to[unit.index()] } else { of_pages[unit.index()] };
-            let same = || self.space.known_valid(unit).is_none_or(|known| known == count);
-            (count != there || of_users && !same()).then_some((unit, count, there))
-        })
-    }
-
     /// Of each unit, how many pages of maps and of the unit table it holds: those that count, and those that the newest
     /// record that counts may lead to.
-    fn pages_by_unit(&self) -> Vec<u32> {
+    pub(crate) fn pages_by_unit(&self) -> Vec<u32> {
         let maps = self.volumes.indices().map(|index| self.volumes.map(index));
         let maps = maps.flat_map(|map| {
             let pages = (0..map.pages()).map(|page| map.page_at(page));

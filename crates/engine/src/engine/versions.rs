@@ -1,17 +1,22 @@
 //! Answers of devices with redundancy: where a check fails, other versions are asked for, and what is right is written
 //! over what is wrong.
 
-use thermocline_format::{Geometry, Location, MapPage, PageId};
-use thermocline_types::{UnitId, Version};
+use std::fmt::Debug;
+
+use thermocline_format::{Geometry, MapPage, PageId};
+use thermocline_types::Version;
 
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, PageBytes, ReadChunks, Versions};
-use crate::engine::{Engine, Op, Phase};
+use crate::engine::gc::Collector;
+use crate::engine::opening::Recovery;
+use crate::engine::scrub::Scrubber;
+use crate::engine::{Op, Parts};
 use crate::healing::{Heal, Read};
 use crate::map::Value;
 use crate::marks::mark;
 use crate::payload::Payload;
-use crate::request::{Action, Notice};
+use crate::request::Action;
 
 /// A read of which some blocks fail their check, while other versions of them are asked for.
 #[derive(Debug)]
@@ -95,18 +100,15 @@ impl<P> Judged<P> {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    /// Members of the device that a unit is on.
-    pub(crate) fn members_of(&self, unit: UnitId) -> u8 {
-        self.config.members.of(self.config.geometry.device_of(unit))
-    }
+/// Judges answers: it asks those who asked the devices whether what was read is right.
+pub(crate) struct Judge<'a, P: Payload> {
+    pub(crate) parts: &'a mut Parts<P>,
+    pub(crate) recovery: Option<&'a Recovery<P>>,
+    pub(crate) collector: &'a Collector<P>,
+    pub(crate) scrubber: &'a mut Scrubber,
+}
 
-    /// The answer to a read of a device is that of this version, because a member that was asked first reported an
-    /// error. To be said before [`Engine::handle_completion`].
-    pub fn degraded(&mut self, op: crate::OpId, version: Version) {
-        self.healing.degraded(op.0 as usize, version);
-    }
-
+impl<P: Payload> Judge<'_, P> {
     /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
     /// while they are.
     #[inline]
@@ -119,7 +121,7 @@ impl<P: Payload> Engine<P> {
         if let Op::Again(tried) = asked {
             return self.another_version(*tried, done);
         }
-        let degraded = self.healing.take_degraded(op);
+        let degraded = self.parts.healing.take_degraded(op);
         let Some(read) = self.read_of(&asked) else { return Some(Judged::as_it_is(asked, done)) };
         let wrong = self.wrong_in(&asked, &done);
         if let Some(version) = degraded.filter(|_| wrong.is_empty()) {
@@ -128,10 +130,10 @@ impl<P: Payload> Engine<P> {
         if wrong.is_empty() {
             return Some(Judged::as_it_is(asked, done));
         }
-        if bug!(self.config, OtherVersionsNotAsked) {
+        if bug!(self.parts.config, OtherVersionsNotAsked) {
             return Some(Judged { asked, done, lost: wrong });
         }
-        mark!(VersionWrong if self.members_of(read.unit()) > 0);
+        mark!(VersionWrong if self.parts.members_of(read.unit()) > 0);
         let lost = Vec::new();
         let one_by_one = match (&asked, &done) {
             (Op::ScrubVersion { version, .. }, Err(_)) => Some(*version),
@@ -143,15 +145,15 @@ impl<P: Payload> Engine<P> {
     /// Asks for the next version of what is wrong; returns the answer if there is none.
     #[cold]
     fn ask_another(&mut self, mut tried: Box<Tried<P>>) -> Option<Judged<P>> {
-        let members = self.members_of(tried.read.unit());
-        let Some(cmd) = tried.command(members, &self.config.geometry) else {
+        let members = self.parts.members_of(tried.read.unit());
+        let Some(cmd) = tried.command(members, &self.parts.config.geometry) else {
             let Tried { asked, done, mut lost, .. } = *tried;
             lost.sort_unstable();
             return Some(Judged { asked, done, lost });
         };
-        let op = self.ops.insert(Op::Again(tried));
+        let op = self.parts.ops.insert(Op::Again(tried));
         let op = crate::OpId(op as u64);
-        self.actions.push_back(Action::Device { op, cmd });
+        self.parts.actions.push_back(Action::Device { op, cmd });
         None
     }
 
@@ -168,13 +170,17 @@ impl<P: Payload> Engine<P> {
             Ok(Done::Chunks(found)) => !found.unsound && !found.chunks.is_empty(),
             _ => false,
         };
-        if right || bug!(self.config, OtherVersionUnverified) && done.is_ok() {
+        if right || bug!(self.parts.config, OtherVersionUnverified) && done.is_ok() {
             mark!(VersionRight);
-            let at = tried.read.place(index, &self.config.geometry);
-            let members = self.members_of(at.unit);
+            let at = tried.read.place(index, &self.parts.config.geometry);
+            let members = self.parts.members_of(at.unit);
             if members > 0 && !matches!(tried.read, Read::Chunks(_)) && !tried.is_of_run() {
-                self.heal(Heal::block(at, tried.version(members), &self.config.geometry));
-                self.version_was_wrong(&tried.asked, at);
+                self.parts.heal(Heal::block(
+                    at,
+                    tried.version(members),
+                    &self.parts.config.geometry,
+                ));
+                self.scrubber.version_was_wrong(&tried.asked, at);
             }
             tried.wrong.pop();
             tried.next = 0;
@@ -199,7 +205,7 @@ impl<P: Payload> Engine<P> {
             (Op::ScrubVersion { .. }, Err(DeviceError::Io)) => all().rev().collect(),
             (_, Ok(Done::Page(bytes))) if !self.page_is_right(asked, bytes) => vec![0],
             (Op::GcChunks { request }, Ok(Done::Chunks(found)))
-                if self.members_of(request.at.unit) > 0
+                if self.parts.members_of(request.at.unit) > 0
                     && (found.unsound || found.chunks.is_empty()) =>
             {
                 vec![0]
@@ -210,14 +216,14 @@ impl<P: Payload> Engine<P> {
 
     /// The place that an operation reads, if it has a check.
     fn read_of(&self, asked: &Op<P>) -> Option<Read> {
-        let geometry = &self.config.geometry;
-        let of = |value: Value| self.addresses.location(value.address());
+        let geometry = &self.parts.config.geometry;
+        let of = |value: Value| self.parts.addresses.location(value.address());
         Some(match asked {
             Op::HostRead { expected, .. } => Read::Blocks { at: of(*expected.first()?) },
             // Without other versions, blocks are compared when they are placed, and no sooner.
             Op::GcRead { segment, first } => {
-                let at = self.gc_read_at(*segment, *first)?;
-                (self.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
+                let at = self.collector.read_at(*segment, *first)?;
+                (self.parts.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
             }
             Op::ScrubRead { block, .. } => Read::Blocks { at: of(block.value()) },
             Op::ScrubVersion { blocks, .. } => Read::Blocks { at: of(blocks.first()?.value()) },
@@ -226,7 +232,7 @@ impl<P: Payload> Engine<P> {
                 Read::Page { at: page.at(geometry)? }
             }
             Op::GcChunks { request } => Read::Chunks(*request),
-            Op::Opening { index } => self.opening_read(*index)?,
+            Op::Opening { index } => self.recovery?.read_of(self.parts, *index)?,
             _ => return None,
         })
     }
@@ -245,15 +251,15 @@ impl<P: Payload> Engine<P> {
             _ => return,
         };
         mark!(UnreadableHealed);
-        let blocks = self.blocks_of(asked) * self.config.geometry.logical_block().per_block();
-        self.heal(Heal { at, blocks, version });
+        let blocks = self.blocks_of(asked) * self.parts.config.geometry.logical_block().per_block();
+        self.parts.heal(Heal { at, blocks, version });
     }
 
     /// Blocks of a read that have a check.
     fn blocks_of(&self, asked: &Op<P>) -> u32 {
         match asked {
             Op::HostRead { expected, .. } => expected.len() as u32,
-            Op::GcRead { segment, first } => self.gc_blocks_of(*segment, *first),
+            Op::GcRead { segment, first } => self.collector.blocks_of(self.parts, *segment, *first),
             Op::ScrubVersion { blocks, .. } => blocks.len() as u32,
             _ => 1,
         }
@@ -265,65 +271,41 @@ impl<P: Payload> Engine<P> {
         match asked {
             Op::HostRead { expected, .. } => {
                 let value = expected[index as usize];
-                let at = self.addresses.location(value.address());
-                self.arrived(data, nth, at, |crc| self.passes(value, crc))
+                let at = self.parts.addresses.location(value.address());
+                self.parts.arrived(data, nth, at, |crc| self.parts.passes(value, crc))
             }
             Op::GcRead { segment, first } => {
-                self.gc_block_is_right((*segment, *first), index, data, nth)
+                self.collector.block_is_right(self.parts, (*segment, *first), index, data, nth)
             }
-            Op::ScrubRead { block, .. } => self.counted_is_right(*block, data, nth),
+            Op::ScrubRead { block, .. } => block.is_right(self.parts, data, nth),
             Op::ScrubVersion { blocks, .. } => {
-                self.counted_is_right(blocks[index as usize], data, nth)
+                blocks[index as usize].is_right(self.parts, data, nth)
             }
-            Op::Opening { index: part } => self.opening_block_is_right(*part, data, nth),
+            Op::Opening { index: part } => {
+                let recovery = self.recovery;
+                recovery.is_none_or(|one| one.block_is_right(self.parts, *part, data, nth))
+            }
             _ => true,
         }
     }
 
     /// Whether a page that was read passes its check. One that stands elsewhere by now does.
     fn page_is_right(&self, asked: &Op<P>, bytes: &PageBytes) -> bool {
-        let geometry = &self.config.geometry;
+        let geometry = &self.parts.config.geometry;
         match asked {
             Op::LoadPage { volume, page, at } => {
-                let map = self.volumes.map(*volume);
+                let map = self.parts.volumes.map(*volume);
                 let (id, parent) =
                     (PageId { volume: map.id, index: *page as u32 }, map.page_at(*page));
                 let moved = parent.location(geometry) != Some(*at);
                 moved || MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
             }
             Op::MovePage { page, .. } | Op::MergePage { page } => page.is_sound(bytes, geometry),
-            Op::Opening { index } => self.opening_page_is_right(*index, bytes),
-            _ => true,
-        }
-    }
-
-    /// Has a place written again, now or, in an opening, at its end.
-    pub(crate) fn heal(&mut self, heal: Heal) {
-        if bug!(self.config, NothingHealed) {
-            return;
-        }
-        match self.phase {
-            Phase::Opening => self.healing.keep(heal),
-            Phase::Open | Phase::Closing => {
-                self.healing.begin();
-                let op = self.ops.insert(Op::Heal { at: heal.at, version: heal.version });
-                self.device(op, heal.command());
+            Op::Opening { index } => {
+                let recovery = self.recovery;
+                recovery.is_none_or(|one| one.page_is_right(self.parts, *index, bytes))
             }
-            Phase::Closed | Phase::Failed => {}
-        }
-    }
-
-    /// A place was written again, or could not be.
-    pub(crate) fn healed(
-        &mut self,
-        at: Location,
-        version: Version,
-        result: Result<(), DeviceError>,
-    ) {
-        self.healing.end();
-        if result.is_ok() {
-            self.stats.healed_places += 1;
-            self.actions.push_back(Action::Notice(Notice::Healed { at, version }));
+            _ => true,
         }
     }
 }

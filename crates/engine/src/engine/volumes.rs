@@ -4,66 +4,13 @@ use thermocline_format::{
     Entry, MAX_VOLUME_BLOCKS, MAX_VOLUMES, Volume, VolumeId, VolumeMedia, VolumeName,
 };
 
-use crate::bugs::bug;
-use crate::engine::Engine;
-use crate::engine::trim::{Afterwards, Unmapping};
-use crate::map::{FRAME_BYTES, VolumeMap};
+use crate::engine::Parts;
+use crate::map::{FRAME_BYTES, PAGE, VolumeMap, Wanted};
 use crate::payload::Payload;
 use crate::request::{HostError, Reply};
-use crate::volumes::VolumeInfo;
 use crate::write_cache::Owner;
 
-impl<P: Payload> Engine<P> {
-    /// The volumes, by rising identifier.
-    #[must_use]
-    pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let info = |map: &VolumeMap| {
-            let VolumeMap { id, blocks, media, reserve, traffic, .. } = *map;
-            let mapped = self.volumes.index(id).map_or(0, |index| self.volumes.in_use(index));
-            VolumeInfo { id, name: map.name.clone(), blocks, media, mapped, reserve, traffic }
-        };
-        self.volumes.alive().into_iter().map(info).collect()
-    }
-
-    /// Identity of the pool; all zeros before a superblock was found.
-    #[must_use]
-    pub fn pool_id(&self) -> thermocline_format::PoolId {
-        self.pool
-    }
-
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high
-    /// by [`Engine::doubled_blocks`] at most.
-    #[must_use]
-    pub fn mapped_blocks(&self) -> u64 {
-        self.volumes.mapped()
-    }
-
-    /// Blocks that the pool holds if its volumes are written all over, and no less than are mapped.
-    #[must_use]
-    pub fn holds_blocks(&self) -> u64 {
-        let sizes = self.volumes.alive().into_iter().map(|map| map.blocks);
-        self.config.capacity_among(sizes).max(self.mapped_blocks())
-    }
-
-    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a
-    /// page of the map on media says that. None do after an opening.
-    #[must_use]
-    pub fn doubled_blocks(&self) -> u64 {
-        self.volumes.tally().doubled
-    }
-
-    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
-        if let Err(error) = self.may_have(name, blocks) {
-            return self.request_progress(request, 1, Some(error));
-        }
-        let volume = self.volumes.next_id();
-        self.volumes.add(volume, name.clone(), blocks, self.addresses);
-        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
-        entries.extend(Entry::name_parts(volume, name));
-        self.requests.set_reply(request, Reply::Created(volume));
-        self.cache.say(entries, vec![Owner::Request(request)]);
-    }
-
+impl<P: Payload> Parts<P> {
     fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
         let alive = self.volumes.alive();
         if alive.iter().any(|map| map.name == *name) {
@@ -77,7 +24,12 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
-    fn may_grow(&mut self, old: u64, blocks: u64, volumes: usize) -> Result<(), HostError> {
+    pub(crate) fn may_grow(
+        &mut self,
+        old: u64,
+        blocks: u64,
+        volumes: usize,
+    ) -> Result<(), HostError> {
         if blocks > MAX_VOLUME_BLOCKS {
             return Err(HostError::VolumeTooLarge);
         }
@@ -101,65 +53,48 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    pub(crate) fn delete_volume(&mut self, request: u32, volume: VolumeId) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        self.volumes.hide(index);
-        let mut entries = vec![Entry::VolumeDelete { volume }];
-        if bug!(self.config, DeleteNotLogged) {
-            entries.clear();
-            entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
+    /// The pages of a volume's map that are all beyond block `end`, and the roots above them, are needed no more, once
+    /// no record refers to them.
+    pub(crate) fn drop_pages_beyond(&mut self, volume: u16, end: u64) {
+        let map = self.volumes.map_mut(volume);
+        let (mut from, mut budget, mut cut) = (end.div_ceil(PAGE), u32::MAX, 0);
+        while let Some(page) = map.next_page(&mut from, Wanted::Held, &mut budget) {
+            let (old, differed) = map.cut_page(page);
+            cut += u64::from(differed);
+            self.pages.forget(volume, page);
+            self.superblocks.drop_later(old);
         }
-        self.cache.say(entries, vec![Owner::Request(request)]);
-        self.unmap_deleted(index);
-    }
-
-    /// Unmaps the blocks of a deleted volume, and forgets it then.
-    pub(crate) fn unmap_deleted(&mut self, index: u16) {
-        let end = self.volumes.map(index).blocks;
-        self.pages.forget_damage(index, 0, u64::MAX);
-        let afterwards = Afterwards::Forget;
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: 0,
-            end,
-            request: None,
-            afterwards,
-        });
-    }
-
-    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
-            return self.request_progress(request, 1, Some(HostError::NoFastDevice));
+        for old in map.cut_roots(Volume::roots_for(end)) {
+            self.superblocks.drop_later(old);
         }
-        self.volumes.map_mut(index).media = media;
-        self.gc_media_changed();
-        let entries = vec![Entry::VolumeMedia { volume, media }];
-        self.cache.say(entries, vec![Owner::Request(request)]);
+        self.volumes.cut(cut);
     }
 
-    pub(crate) fn resize_volume(&mut self, request: u32, volume: VolumeId, blocks: u64) {
-        let Some(index) = self.volumes.index(volume) else {
-            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
-        };
-        let old = self.volumes.map(index).blocks;
-        if let Err(error) = self.may_grow(old, blocks, self.volumes.all().len()) {
+    pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
+        if let Err(error) = self.may_have(name, blocks) {
             return self.request_progress(request, 1, Some(error));
         }
-        let map = self.volumes.map_mut(index);
-        map.limit = map.limit.min(blocks);
-        self.requests.set_resizes(request, volume);
-        self.pages.forget_damage(index, 0, u64::MAX);
-        self.unmapping.push_back(Unmapping {
-            volume: index,
-            next: blocks.min(old),
-            end: old,
-            request: Some(request),
-            afterwards: Afterwards::Resize(blocks),
-        });
+        let volume = self.volumes.next_id();
+        self.volumes.add(volume, name.clone(), blocks, self.addresses);
+        let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
+        entries.extend(Entry::name_parts(volume, name));
+        self.requests.set_reply(request, Reply::Created(volume));
+        self.cache.say(entries, vec![Owner::Request(request)]);
+    }
+
+    /// A volume is on other media from now on. Returns whether it is.
+    pub(crate) fn set_media(&mut self, request: u32, volume: VolumeId, media: VolumeMedia) -> bool {
+        let Some(index) = self.volumes.index(volume) else {
+            self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+            return false;
+        };
+        if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
+            self.request_progress(request, 1, Some(HostError::NoFastDevice));
+            return false;
+        }
+        self.volumes.map_mut(index).media = media;
+        let entries = vec![Entry::VolumeMedia { volume, media }];
+        self.cache.say(entries, vec![Owner::Request(request)]);
+        true
     }
 }

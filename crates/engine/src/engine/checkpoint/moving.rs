@@ -1,51 +1,27 @@
 //! Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
 
-use thermocline_format::{
-    Geometry, Location, MapEntry, MapPage, PageId, Sequence, VolumeId, crc32c,
-};
+use thermocline_format::{Location, MapEntry, PageId, VolumeId, crc32c};
 use thermocline_types::{UnitId, Version};
 
 use super::{PAGES_PER_CHUNK, Step};
 use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::{Engine, Op};
+use crate::engine::checkpoint::Checkpointer;
+use crate::engine::{Op, Parts};
 use crate::map::Wanted;
 use crate::marks::mark;
+use crate::moved::Place;
 use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
 
-/// A page of a map that is not in memory, and where it is on media.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(super) index: u16,
-    pub(super) volume: VolumeId,
-    pub(super) page: u64,
-    pub(super) at: MapEntry,
-    /// The checkpoint that moves it.
-    pub(super) by: Sequence,
-}
-
-impl Place {
-    /// Where it is.
-    pub(crate) fn at(&self, geometry: &Geometry) -> Option<Location> {
-        self.at.location(geometry)
-    }
-
-    /// Whether these bytes are the page.
-    pub(crate) fn is_sound(&self, bytes: &PageBytes, geometry: &Geometry) -> bool {
-        let id = PageId { volume: self.volume, index: self.page as u32 };
-        MapPage::check(bytes.as_slice(), id, self.at, geometry).is_ok()
-    }
-}
-
-impl<P: Payload> Engine<P> {
+impl Checkpointer {
     /// Looks for metadata units with few valid blocks, a bounded number of units at a time.
-    pub(super) fn find_sparse(&mut self, from: u32) -> bool {
-        let per_unit = self.config.blocks_per_unit();
-        let (closed, next) = self.space.closed_metadata(from, UNITS as usize);
-        self.stats.looked_at += closed.len() as u64;
-        let valid = |unit: &UnitId| u64::from(self.space.units().valid_count(*unit));
-        let (space, host) = (&self.space, self.config.host_media());
+    pub(super) fn find_sparse<P: Payload>(&mut self, p: &mut Parts<P>, from: u32) -> bool {
+        let per_unit = p.config.blocks_per_unit();
+        let (closed, next) = p.space.closed_metadata(from, UNITS as usize);
+        p.stats.looked_at += closed.len() as u64;
+        let valid = |unit: &UnitId| u64::from(p.space.units().valid_count(*unit));
+        let (space, host) = (&p.space, p.config.host_media());
         let leaves = |unit| space.is_condemned(unit) || space.media_of(unit) != host;
         let most = |unit: &UnitId| if leaves(*unit) { u64::MAX } else { per_unit.div_ceil(2) };
         let sparse = closed.into_iter().filter(|unit| (1..most(unit)).contains(&valid(unit)));
@@ -61,11 +37,15 @@ impl<P: Payload> Engine<P> {
 
     /// Has pages that stand in these units written elsewhere: those in memory as if they were dirty, others as they are
     /// read, a few at a time.
-    pub(super) fn mark_sparse(&mut self, mut cursor: PageCursor) -> bool {
+    pub(super) fn mark_sparse<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        mut cursor: PageCursor,
+    ) -> bool {
         let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
-        let (moved, moving) = (checkpoint.moved.len(), checkpoint.moving);
+        let (moved, moving) = (p.moved.len(), checkpoint.moving);
         if moved > 0 && (moving == 0 || moved + moving >= PAGES_PER_CHUNK) {
-            return moving == 0 && self.write_moved();
+            return moving == 0 && self.write_moved(p);
         }
         let mut room = PAGES_PER_CHUNK - moved - moving;
         let (mut budget, mut asked) = (WORDS, 0);
@@ -74,16 +54,16 @@ impl<P: Payload> Engine<P> {
             if room == 0 {
                 break false;
             }
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+            match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 Walk::Found(volume, page) => {
-                    let map = self.volumes.map(volume);
-                    if !self.is_sparse(map.page_at(page)) {
+                    let map = p.volumes.map(volume);
+                    if !self.is_sparse(p, map.page_at(page)) {
                     } else if map.is_loaded(page) || map.is_patched(page) {
                         mark!(SparseMoved);
-                        self.volumes.map_mut(volume).mark_dirty(page);
-                        self.volumes.note_pages(volume);
+                        p.volumes.map_mut(volume).mark_dirty(page);
+                        p.volumes.note_pages(volume);
                     } else {
-                        self.read_to_move(volume, page);
+                        self.read_to_move(p, volume, page);
                         (room, asked) = (room - 1, asked + 1);
                     }
                 }
@@ -99,56 +79,63 @@ impl<P: Payload> Engine<P> {
             return !over && room > 0 || asked > 0;
         }
         let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
-        let (sparse, geometry) = (&checkpoint.sparse, &self.config.geometry);
+        let (sparse, geometry) = (&checkpoint.sparse, &p.config.geometry);
         let is_bad =
             |at: MapEntry| at.location(geometry).is_some_and(|at| sparse.contains(&at.unit.0));
-        self.unit_table.write_again(is_bad);
+        p.unit_table.write_again(is_bad);
         self.set_step(Step::Pages(PageCursor::default()));
         true
     }
 
-    fn read_to_move(&mut self, index: u16, page: u64) {
+    fn read_to_move<P: Payload>(&mut self, p: &mut Parts<P>, index: u16, page: u64) {
         mark!(AbsentMoved);
-        let map = self.volumes.map(index);
+        let map = p.volumes.map(index);
         let (volume, at) = (map.id, map.page_at(page));
-        let place = at.location(&self.config.geometry).expect("it stands in a unit");
-        self.space.add_reader(place.unit);
+        let place = at.location(&p.config.geometry).expect("it stands in a unit");
+        p.space.add_reader(place.unit);
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.moving += 1;
         let page = Place { index, volume, page, at, by: checkpoint.sequence };
-        let op = self.ops.insert(Op::MovePage { page, unit: place.unit });
-        self.device(op, DeviceCmd::ReadPage { at: place, version: Version::AS_READ });
+        let op = p.ops.insert(Op::MovePage { page, unit: place.unit });
+        p.device(op, DeviceCmd::ReadPage { at: place, version: Version::AS_READ });
     }
 
     /// A page that is to be written elsewhere was read, or cannot be: then it stays.
-    pub(crate) fn page_to_move(&mut self, place: Place, unit: UnitId, bytes: Option<PageBytes>) {
-        self.space.drop_reader(unit);
+    pub(crate) fn page_to_move<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        place: Place,
+        unit: UnitId,
+        bytes: Option<PageBytes>,
+    ) {
+        p.space.drop_reader(unit);
         let current = self.checkpoint.as_mut().filter(|current| current.sequence == place.by);
         let Some(checkpoint) = current else { return };
         checkpoint.moving -= 1;
-        let sound = |bytes: &PageBytes| place.is_sound(bytes, &self.config.geometry);
-        checkpoint.moved.extend(bytes.filter(sound).map(|bytes| (place, bytes)));
+        let sound = |bytes: &PageBytes| place.is_sound(bytes, &p.config.geometry);
+        if let Some(bytes) = bytes.filter(sound) {
+            p.moved.push(place, bytes);
+        }
     }
 
     /// Writes pages as they were read, a chunk at most; those that were loaded meanwhile are written as they are now.
-    pub(super) fn write_moved(&mut self) -> bool {
-        let Some((at, most)) = self.room_for_pages() else { return false };
-        let geometry = self.config.geometry;
+    pub(super) fn write_moved<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let Some((at, most)) = self.room_for_pages(p) else { return false };
+        let geometry = p.config.geometry;
         let mut picked: Vec<(Place, PageBytes)> = Vec::new();
         while picked.len() < most
-            && let Some(checkpoint) = &mut self.checkpoint
-            && let Some((place, bytes)) = checkpoint.moved.pop_front()
+            && let Some((place, bytes)) = p.moved.pop()
         {
             let Place { index, volume, page, at, .. } = place;
-            let there = self.volumes.is(index, volume) && page < self.volumes.map(index).pages();
-            if !there || self.volumes.map(index).page_at(page) != at {
+            let there = p.volumes.is(index, volume) && page < p.volumes.map(index).pages();
+            if !there || p.volumes.map(index).page_at(page) != at {
                 continue;
             }
-            if self.volumes.map(index).is_loaded(page) {
+            if p.volumes.map(index).is_loaded(page) {
                 // It may not be where it was to be.
                 mark!(MovedPageLoaded);
-                self.volumes.map_mut(index).mark_lost(page);
-                self.volumes.note_pages(index);
+                p.volumes.map_mut(index).mark_lost(page);
+                p.volumes.note_pages(index);
             } else {
                 picked.push((place, bytes));
             }
@@ -162,21 +149,21 @@ impl<P: Payload> Engine<P> {
         for (Place { index, volume, page, .. }, bytes) in picked {
             let crc = crc32c(bytes.as_slice());
             // Whoever could not read it where it was can read it where it will be.
-            self.damaged_page_moved(index, page);
+            p.damaged_page_moved(index, page);
             let old =
-                self.volumes.map_mut(index).move_page(page, MapEntry::new(&geometry, place, crc));
-            self.superblocks.drop_later(old);
+                p.volumes.map_mut(index).move_page(page, MapEntry::new(&geometry, place, crc));
+            p.superblocks.drop_later(old);
             pages.push((PageId { volume, index: page as u32 }, bytes, crc));
             place.block += block.per_block();
         }
         self.count_pages(pages.len());
-        self.seal_pages(at, VolumeId::MAP, pages);
+        p.seal_pages(at, VolumeId::MAP, pages);
         true
     }
 
     /// Whether what stands at `entry` is to be written elsewhere.
-    pub(super) fn is_sparse(&self, entry: MapEntry) -> bool {
-        let at = entry.location(&self.config.geometry);
+    pub(super) fn is_sparse<P: Payload>(&self, p: &Parts<P>, entry: MapEntry) -> bool {
+        let at = entry.location(&p.config.geometry);
         let sparse = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.sparse);
         at.zip(sparse).is_some_and(|(at, sparse)| sparse.contains(&at.unit.0))
     }

@@ -1,17 +1,22 @@
 //! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with
 //! what their patches say, for which they are read first.
 
-use thermocline_format::{Entry, Location, MapEntry, PageId, VolumeId, crc32c};
+use std::fmt::Debug;
+
+use thermocline_format::{
+    Entry, Location, MapEntry, PAGE_UNITS, PageId, UnitPage, VolumeId, crc32c,
+};
 use thermocline_types::{Lba, Version};
 
 use super::{PAGES_PER_CHUNK, Place, Step};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, PageBytes};
-use crate::engine::patches::flying;
-use crate::engine::{Engine, Op};
+use crate::engine::checkpoint::Checkpointer;
+use crate::engine::values::flying;
+use crate::engine::{Op, Parts};
 use crate::map::{Mapping, Said, Wanted};
 use crate::marks::mark;
-use crate::pages::WORDS;
+use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
 
@@ -72,31 +77,31 @@ enum Next {
     Unread,
 }
 
-impl<P: Payload> Engine<P> {
+impl Checkpointer {
     /// Takes the writing of pages further.
-    pub(super) fn write_pages(&mut self, cursor: PageCursor) -> bool {
+    pub(super) fn write_pages<P: Payload>(&mut self, p: &mut Parts<P>, cursor: PageCursor) -> bool {
         let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is in progress");
-        if !checkpoint.moved.is_empty() {
-            self.write_moved()
+        if p.moved.len() > 0 {
+            self.write_moved(p)
         } else if checkpoint.batch.0.is_empty() {
-            self.pick_pages(cursor)
+            self.pick_pages(p, cursor)
         } else {
-            !checkpoint.batch.waits() && self.write_batch(cursor)
+            !checkpoint.batch.waits() && self.write_batch(p, cursor)
         }
     }
 
     /// Picks the pages that are written next, from `cursor` on, and asks for those that have to be read.
-    fn pick_pages(&mut self, mut cursor: PageCursor) -> bool {
+    fn pick_pages<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
         let (mut budget, mut picked) = (WORDS, Vec::new());
         let mut walk = Walk::Pause;
         while picked.len() < PAGES_PER_CHUNK {
-            walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            walk = p.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(volume, page) = walk else { break };
-            picked.push(self.pick(volume, page));
+            picked.push(self.pick(p, volume, page));
         }
         if picked.is_empty() {
             let over = walk == Walk::End;
-            self.pages_written(if over { PageCursor::END } else { cursor });
+            self.pages_written(p, if over { PageCursor::END } else { cursor });
             self.set_step(if over { Step::Units(0) } else { Step::Pages(cursor) });
             return true;
         }
@@ -104,8 +109,8 @@ impl<P: Payload> Engine<P> {
         true
     }
 
-    fn pick(&mut self, index: u16, page: u64) -> Picked {
-        let map = self.volumes.map(index);
+    fn pick<P: Payload>(&mut self, p: &mut Parts<P>, index: u16, page: u64) -> Picked {
+        let map = p.volumes.map(index);
         let (volume, at) = (map.id, map.page_at(page));
         let by = self.checkpoint.as_ref().expect("a checkpoint is in progress").sequence;
         let place = Place { index, volume, page, at, by };
@@ -113,26 +118,31 @@ impl<P: Payload> Engine<P> {
             return Picked { place, reading: Reading::Needless };
         }
         mark!(PatchedPageRead);
-        let there = at.location(&self.config.geometry).expect("it is on media only");
-        if let Some(bytes) = self.page_in_memory(index, page, there) {
+        let there = at.location(&p.config.geometry).expect("it is on media only");
+        if let Some(bytes) = p.page_in_memory(index, page, there) {
             mark!(PatchedPageFlies);
             return Picked { place, reading: Reading::Got(bytes) };
         }
-        self.read_to_merge(place, there);
+        self.read_to_merge(p, place, there);
         Picked { place, reading: Reading::Asked(TRIES) }
     }
 
-    fn read_to_merge(&mut self, page: Place, at: Location) {
-        self.space.add_reader(at.unit);
-        let op = self.ops.insert(Op::MergePage { page });
-        self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
+    fn read_to_merge<P: Payload>(&mut self, p: &mut Parts<P>, page: Place, at: Location) {
+        p.space.add_reader(at.unit);
+        let op = p.ops.insert(Op::MergePage { page });
+        p.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that is to be written anew was read, or could not be.
-    pub(crate) fn page_to_merge(&mut self, place: Place, bytes: Option<PageBytes>) {
-        let geometry = self.config.geometry;
+    pub(crate) fn page_to_merge<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        place: Place,
+        bytes: Option<PageBytes>,
+    ) {
+        let geometry = p.config.geometry;
         let at = place.at.location(&geometry).expect("it was read from somewhere");
-        self.space.drop_reader(at.unit);
+        p.space.drop_reader(at.unit);
         let bytes = bytes.filter(|bytes| place.is_sound(bytes, &geometry));
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let Some(picked) = checkpoint.batch.asked(&place) else { return };
@@ -144,22 +154,22 @@ impl<P: Payload> Engine<P> {
         };
         if matches!(picked.reading, Reading::Asked(_)) {
             mark!(PatchedPageReadAgain);
-            self.read_to_merge(place, at);
+            self.read_to_merge(p, place, at);
         }
     }
 
     /// Writes pages from `cursor` on, as many as fit into a chunk: those that are in memory, and those that were read.
     /// What was not dirty yet when these were asked for is among the former, or ends the chunk.
-    fn write_batch(&mut self, mut cursor: PageCursor) -> bool {
-        let Some((at, most)) = self.room_for_pages() else { return false };
+    fn write_batch<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
+        let Some((at, most)) = self.room_for_pages(p) else { return false };
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         let mut read = std::mem::take(&mut checkpoint.batch);
         let (mut written, mut budget) = (Vec::new(), WORDS);
         while written.len() < most {
             let before = cursor;
-            let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            let walk = p.next_page(&mut cursor, Wanted::Dirty, &mut budget);
             let Walk::Found(index, page) = walk else { break };
-            match self.next_to_write(index, page, &mut read) {
+            match self.next_to_write(p, index, page, &mut read) {
                 Next::Written(bytes) => written.push((index, page, bytes)),
                 Next::Passed => {}
                 Next::Unread => {
@@ -168,46 +178,52 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        let block = self.config.geometry.logical_block();
+        let block = p.config.geometry.logical_block();
         let mut place = Location { block: at.block + block.chunk_header(written.len()), ..at };
         let mut pages = Vec::with_capacity(written.len());
         for (index, page, read) in written {
-            let bytes = self.write_page(index, page, read);
+            let bytes = self.write_page(p, index, page, read);
             let crc = crc32c(bytes.as_slice());
-            let entry = MapEntry::new(&self.config.geometry, place, crc);
-            let map = self.volumes.map_mut(index);
+            let entry = MapEntry::new(&p.config.geometry, place, crc);
+            let map = p.volumes.map_mut(index);
             let old = map.move_page(page, entry);
             pages.push((PageId { volume: map.id, index: page as u32 }, bytes, crc));
-            self.volumes.note_pages(index);
-            self.superblocks.drop_later(old);
+            p.volumes.note_pages(index);
+            p.superblocks.drop_later(old);
             place.block += block.per_block();
         }
-        self.pages_written(cursor);
+        self.pages_written(p, cursor);
         self.set_step(Step::Pages(cursor));
         if !pages.is_empty() {
             self.count_pages(pages.len());
-            self.seal_pages(at, VolumeId::MAP, pages);
+            p.seal_pages(at, VolumeId::MAP, pages);
         }
         true
     }
 
     /// Pages of maps before `cursor` are as the next record leads to them.
-    fn pages_written(&mut self, cursor: PageCursor) {
-        if !bug!(self.config, MovedAheadCounted) {
-            self.unit_table.advance(cursor);
+    fn pages_written<P: Payload>(&mut self, p: &mut Parts<P>, cursor: PageCursor) {
+        if !bug!(p.config, MovedAheadCounted) {
+            p.unit_table.advance(cursor);
         }
     }
 
     /// What becomes of a dirty page, of which it may have been `read` what is on media.
-    fn next_to_write(&mut self, index: u16, page: u64, read: &mut Batch) -> Next {
-        let map = self.volumes.map(index);
+    fn next_to_write<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        index: u16,
+        page: u64,
+        read: &mut Batch,
+    ) -> Next {
+        let map = p.volumes.map(index);
         let at = map.page_at(page);
         if map.is_loaded(page) && map.is_empty(page) {
             // A page of which nothing is mapped any more goes.
             mark!(EmptyPageDropped);
-            let old = self.volumes.map_mut(index).drop_page(page);
-            self.volumes.note_pages(index);
-            self.superblocks.drop_later(old);
+            let old = p.volumes.map_mut(index).drop_page(page);
+            p.volumes.note_pages(index);
+            p.superblocks.drop_later(old);
             return Next::Passed;
         }
         if map.is_loaded(page) {
@@ -216,7 +232,7 @@ impl<P: Payload> Engine<P> {
         match read.take(index, page, at) {
             Some(Reading::Got(bytes)) => Next::Written(Some(bytes)),
             Some(Reading::Failed) => {
-                self.say_patch(index, page, at);
+                self.say_patch(p, index, page, at);
                 Next::Passed
             }
             _ => Next::Unread,
@@ -224,71 +240,121 @@ impl<P: Payload> Engine<P> {
     }
 
     /// The bytes of a page that is written now, and of which it was `read` what is on media, if it is not in memory.
-    fn write_page(&mut self, index: u16, page: u64, read: Option<PageBytes>) -> PageBytes {
+    fn write_page<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        index: u16,
+        page: u64,
+        read: Option<PageBytes>,
+    ) -> PageBytes {
         let Some(mut bytes) = read else {
-            let (bytes, staged) = self.page_bytes(index, page);
-            self.volumes.map_mut(index).mark_written(page, staged);
+            let (bytes, staged) = self.page_bytes(p, index, page);
+            p.volumes.map_mut(index).mark_written(page, staged);
             return bytes;
         };
-        self.stats.pages_merged += 1;
+        p.stats.pages_merged += 1;
         // Whoever could not read it where it was can read it where it will be.
-        self.damaged_page_moved(index, page);
-        let cache = &self.cache;
+        p.damaged_page_moved(index, page);
+        let cache = &p.cache;
         let old = |slot| cache.block(slot).old;
-        let flies = flying(&self.space, &self.flights, self.addresses);
-        let mut bases = self.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
-        let geometry = &self.config.geometry;
+        let flies = flying(&p.space, &p.flights, p.addresses);
+        let mut bases = p.volumes.map_mut(index).merge(page, &mut bytes, old, flies);
+        let geometry = &p.config.geometry;
         bases.retain(|base| base.value.is_some_and(|value| value.is_of(geometry)));
-        if !bug!(self.config, BasesForgotten) {
-            self.settle_bases(index, bases);
+        if !bug!(p.config, BasesForgotten) {
+            p.settle_bases(index, bases);
         }
         bytes
     }
 
     /// A page in memory as on media: blocks that are staged stand where they were before. And whether any are.
-    fn page_bytes(&self, index: u16, page: u64) -> (PageBytes, bool) {
-        let lost = bug!(self.config, StagedPageEntryLost);
-        let old = |slot| self.cache.block(slot).old.filter(|_| !lost);
-        self.volumes.map(index).page_bytes(page, old)
+    fn page_bytes<P: Payload>(&self, p: &Parts<P>, index: u16, page: u64) -> (PageBytes, bool) {
+        let lost = bug!(p.config, StagedPageEntryLost);
+        let old = |slot| p.cache.block(slot).old.filter(|_| !lost);
+        p.volumes.map(index).page_bytes(page, old)
     }
 
     /// A patched page cannot be read, so what its patch says is said in the log, as a part of the map.
-    fn say_patch(&mut self, index: u16, page: u64, at: MapEntry) {
+    fn say_patch<P: Payload>(&mut self, p: &mut Parts<P>, index: u16, page: u64, at: MapEntry) {
         mark!(PatchSaid);
-        let volume = self.volumes.map(index).id;
+        let volume = p.volumes.map(index).id;
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
         checkpoint.leaves = true;
         let number = checkpoint.patches;
-        let said: Vec<Said> = self.volumes.map(index).all_said(page).collect();
+        let said: Vec<Said> = p.volumes.map(index).all_said(page).collect();
         let mut entries = Vec::new();
         for Said { lba, mapping, counted } in said {
             let value = match mapping {
                 Mapping::Unmapped => None,
                 Mapping::At(value) => Some(value),
-                Mapping::Staged(slot) => self.cache.block(slot).old,
+                Mapping::Staged(slot) => p.cache.block(slot).old,
             };
             if value.is_none() && counted && mapping != Mapping::Unmapped {
                 // What waits in memory replaces what the page leads to, which is the newest on media.
                 continue;
             }
             let entry = value.map_or(Ok(MapEntry::UNMAPPED), |value| {
-                MapEntry::unpack(&self.config.geometry, value.entry())
+                MapEntry::unpack(&p.config.geometry, value.entry())
             });
             let entry = entry.unwrap_or(MapEntry::LOST);
             let (lba, settled) = (Lba(lba), !counted);
             entries.push(Entry::Placed { volume, lba, entry, settled, number });
             if let Some(value) = value.filter(|value| !value.is_lost()) {
-                self.unit_table.move_ahead(None, Some(self.unit_of(value)));
+                p.unit_table.move_ahead(None, Some(p.unit_of(value)));
             }
         }
-        if bug!(self.config, PatchNotSaid) {
+        if bug!(p.config, PatchNotSaid) {
             entries.clear();
         }
         // Each may stand in a chunk of its own: the smallest has room for a dozen.
         for said in entries {
-            self.cache.say(vec![said], Vec::new());
+            p.cache.say(vec![said], Vec::new());
         }
-        let at = at.location(&self.config.geometry).expect("it was read from somewhere");
-        self.report_damage(at, Some(self.extent_of_page(index, page)));
+        let at = at.location(&p.config.geometry).expect("it was read from somewhere");
+        p.report_damage(at, Some(p.extent_of_page(index, page)));
+    }
+
+    /// Writes those pages of the unit table from page `from` on that are due, at most `most`, to `at`. Returns the
+    /// first page that was not looked at.
+    pub(crate) fn write_unit_pages<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        from: usize,
+        at: Location,
+        most: usize,
+    ) -> usize {
+        let geometry = p.config.geometry;
+        let block = geometry.logical_block();
+        let end = geometry.unit_pages().min(from + UNITS as usize / PAGE_UNITS);
+        let mut picked: Vec<(usize, UnitPage)> = Vec::new();
+        let mut next = from;
+        while next < end && picked.len() < most {
+            if p.space.take_changed(next) || p.unit_table.is_lost(next) {
+                let page = p.unit_page(next);
+                if p.unit_table.is_due(next, &page) {
+                    picked.push((next, page));
+                }
+                p.stats.looked_at += PAGE_UNITS as u64;
+            }
+            next += 1;
+        }
+        p.stats.looked_at += (next - from) as u64;
+        if picked.is_empty() {
+            return next;
+        }
+        let mut place = Location { block: at.block + block.chunk_header(picked.len()), ..at };
+        let mut pages = Vec::with_capacity(picked.len());
+        for (index, page) in picked {
+            let bytes: PageBytes = Box::new(page.encode());
+            let crc = crc32c(bytes.as_slice());
+            let entry = MapEntry::new(&geometry, place, crc);
+            let old = p.unit_table.replace(index, entry, &page);
+            p.superblocks.drop_later(old);
+            pages.push((PageId::of_units(index as u32), bytes, crc));
+            place.block += block.per_block();
+        }
+        self.count_pages(pages.len());
+        p.seal_pages(at, VolumeId::UNITS, pages);
+        next
     }
 }

@@ -1,11 +1,13 @@
 //! What garbage collection does next, decided apart from doing it.
 
+use std::fmt::Debug;
+
 use thermocline_format::MediaClass;
 use thermocline_types::UnitId;
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     /// Nothing: units are enough, or about to be free.
     Enough,
     /// This unit is collected.
@@ -22,22 +24,22 @@ pub(super) enum Choice {
 
 /// What decides whether a victim is looked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Need {
+pub(crate) struct Need {
     /// The class of media of which units are to be freed.
-    pub(super) short: Option<MediaClass>,
+    pub(crate) short: Option<MediaClass>,
     /// Whether units must be emptied: the device will not write them again, or what they hold was there for too long.
-    pub(super) must_leave: bool,
+    pub(crate) must_leave: bool,
     /// Whether a crash would be recovered from: before that, nothing that is copied frees anything.
-    pub(super) settled: bool,
+    pub(crate) settled: bool,
     /// Whether the pool is being closed, and nothing waits for room.
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
     /// Whether the last units belong to blocks of a write that may fail, while others are about to be free.
-    pub(super) others_come: bool,
+    pub(crate) others_come: bool,
 }
 
 impl Need {
     /// Whether a victim is looked for.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         let wanted = self.short.is_some() || self.must_leave;
         wanted && self.settled && !self.closing && !self.others_come
     }
@@ -45,20 +47,20 @@ impl Need {
 
 /// What decides what is done when units are short and there is no victim.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lack {
+pub(crate) struct Lack {
     /// Whether anything could not be read that was not tried again in this round.
-    pub(super) untried: bool,
+    pub(crate) untried: bool,
     /// Whether the host can take up no unit, whatever is owed.
-    pub(super) holds_host_up: bool,
+    pub(crate) holds_host_up: bool,
     /// Whether anything is on its way that may free units, or make some ready to be opened.
-    pub(super) others_come: bool,
+    pub(crate) others_come: bool,
     /// Whether a checkpoint was taken since units were missed first, and nothing was collected since.
-    pub(super) checkpointed: bool,
+    pub(crate) checkpointed: bool,
 }
 
 impl Lack {
     /// What is done.
-    pub(super) fn choose(&self) -> Choice {
+    pub(crate) fn choose(&self) -> Choice {
         match *self {
             Lack { untried: true, .. } => Choice::Retry,
             Lack { holds_host_up: false, .. } | Lack { others_come: true, .. } => Choice::Wait,

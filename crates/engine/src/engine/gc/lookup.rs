@@ -4,19 +4,19 @@
 //! something is to be copied stays in memory until the copy is sealed, for the map is to be changed then. When as many
 //! pages are needed as may be, what is known is copied and sealed before more is looked up.
 
+use std::fmt::Debug;
 use std::mem::take;
 
-use super::{Job, SEARCHED, Step, Valid};
-use crate::engine::Engine;
+use thermocline_format::VolumeId;
+
+use super::{Collector, Job, SEARCHED, Step, Valid};
+use crate::engine::Parts;
 use crate::map::{PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{LOADS, Loaded, Needs, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
-use thermocline_format::VolumeId;
-
-use super::Gc;
 
 /// What is known of a page that is to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,96 +40,66 @@ impl<P> Job<P> {
     }
 }
 
-impl<P> Gc<P> {
-    /// Pages that must stay in memory.
-    pub(crate) fn pins(&self) -> usize {
-        self.job.as_ref().map_or(0, |job| job.pins.len())
-    }
-
+impl<P> Collector<P> {
     /// Whether anything is left to look up of what was found so far.
     pub(super) fn is_behind(&self) -> bool {
         self.job.as_ref().is_some_and(Job::is_behind)
     }
 }
 
-impl<P: Payload> Engine<P> {
-    /// Keeps a page in memory, if that is one more than may be kept only when it is kept already.
-    #[inline]
-    pub(super) fn may_pin(&mut self, job: &mut Job<P>, page: (u16, VolumeId, u64)) -> bool {
-        let (volume, _, number) = page;
-        if self.volumes.map(volume).is_pinned(number) {
-            return true;
-        }
-        if job.pins.len() >= self.most_pins() {
-            return false;
-        }
-        self.volumes.map_mut(volume).pin(number);
-        job.pins.push(page);
-        true
-    }
-
-    /// No page is needed any more.
-    pub(crate) fn unpin_all(&mut self) {
-        let Some(job) = &mut self.gc.job else { return };
-        for (volume, id, page) in take(&mut job.pins) {
-            if self.volumes.is(volume, id) {
-                self.volumes.map_mut(volume).unpin(page);
-            }
-        }
-    }
-
+impl<P: Payload> Collector<P> {
     /// Looks up what is left of what was found so far; `from` is where the walk goes on. Returns whether anything was
     /// done.
-    pub(super) fn look_up(&mut self, from: u32) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this step");
+    pub(super) fn look_up(&mut self, p: &mut Parts<P>, from: u32) -> bool {
+        let mut job = self.job.take().expect("a job is at this step");
         if job.drains {
-            return self.drain(job, from);
+            return self.drain(p, job, from);
         }
-        let (worked, full) = self.look_up_unknown(&mut job);
+        let (worked, full) = self.look_up_unknown(p, &mut job);
         if !job.unknown.is_empty() {
             job.drains = full;
             mark!(CollectionDrains if job.drains);
             let drains = job.drains;
-            self.gc.job = Some(job);
+            self.job = Some(job);
             return worked || drains;
         }
         let search = job.search.take();
         let broken = take(&mut job.broken);
-        self.gc.job = Some(job);
+        self.job = Some(job);
         if let Some(cursor) = search {
             self.set_search(cursor);
         } else if broken {
-            self.find_by_map();
+            self.find_by_map(p);
         }
         true
     }
 
     /// Has what is known copied and sealed, so that its pages are needed no more.
-    fn drain(&mut self, mut job: Job<P>, from: u32) -> bool {
+    fn drain(&mut self, p: &mut Parts<P>, mut job: Job<P>, from: u32) -> bool {
         if !job.valid.is_empty() {
             job.next = from;
-            self.gc.job = Some(job);
-            return self.read_valid();
+            self.job = Some(job);
+            return self.read_valid(p);
         }
-        let over = job.has_placed_all() && self.cache.copies() == 0;
+        let over = job.has_placed_all() && p.cache.copies() == 0;
         job.drains &= !over;
-        self.gc.job = Some(job);
+        self.job = Some(job);
         if over {
-            self.unpin_all();
+            self.unpin_all(p);
         }
         over
     }
 
     /// Looks at what headers told of pages that are in memory by now, and asks for others. Returns whether anything was
     /// done, and whether no more can be known before other pages are needed no more.
-    fn look_up_unknown(&mut self, job: &mut Job<P>) -> (bool, bool) {
+    fn look_up_unknown(&mut self, p: &mut Parts<P>, job: &mut Job<P>) -> (bool, bool) {
         // In the order of pages, the first at the end.
         job.unknown.sort_by_key(|valid| std::cmp::Reverse((valid.volume, valid.lba)));
         let (before, mut left) = (job.unknown.len(), Vec::new());
         let (mut asked, mut full, mut coming, mut last) = (0, false, false, None);
         while let Some(valid) = job.unknown.pop() {
-            let there = self.volumes.is(valid.volume, valid.id)
-                && valid.lba < self.volumes.map(valid.volume).blocks;
+            let there = p.volumes.is(valid.volume, valid.id)
+                && valid.lba < p.volumes.map(valid.volume).blocks;
             if !there {
                 continue;
             }
@@ -137,13 +107,13 @@ impl<P: Payload> Engine<P> {
             let state = match last {
                 Some((same, state)) if same == page => state,
                 _ if asked >= LOADS => Page::Coming,
-                _ => self.page_to_look_up(job, page, &mut asked),
+                _ => self.page_to_look_up(p, job, page, &mut asked),
             };
             last = Some((page, state));
             match state {
-                Page::Here => self.judge(job, valid),
+                Page::Here => self.judge(p, job, valid),
                 Page::Damaged => {
-                    self.gc.stuck.insert(job.victim.0);
+                    self.stuck.insert(job.victim.0);
                 }
                 Page::Coming => {
                     coming = true;
@@ -164,17 +134,18 @@ impl<P: Payload> Engine<P> {
 
     fn page_to_look_up(
         &mut self,
+        p: &mut Parts<P>,
         job: &mut Job<P>,
         page: (u16, VolumeId, u64),
         asked: &mut usize,
     ) -> Page {
         let (volume, _, number) = page;
         let pins = job.pins.len();
-        if !self.may_pin(job, page) {
+        if !self.may_pin(p, job, page) {
             return Page::Full;
         }
         let lba = number * PAGE;
-        match self.loaded(volume, lba, lba + 1, Share::Collection) {
+        match p.loaded(volume, lba, lba + 1, Share::Collection) {
             Loaded::Yes => Page::Here,
             Loaded::Wait(_) => {
                 mark!(CollectionLoads);
@@ -185,7 +156,7 @@ impl<P: Payload> Engine<P> {
             Loaded::NoRoom => {
                 if job.pins.len() > pins {
                     job.pins.pop();
-                    self.volumes.map_mut(volume).unpin(number);
+                    p.volumes.map_mut(volume).unpin(number);
                 }
                 Page::NoRoom
             }
@@ -193,26 +164,26 @@ impl<P: Payload> Engine<P> {
     }
 
     /// A block that a header told of, of a page in memory.
-    fn judge(&mut self, job: &mut Job<P>, valid: Valid<P>) {
-        if self.on_media(valid.volume, valid.lba) == Some(valid.value) {
+    fn judge(&mut self, p: &mut Parts<P>, job: &mut Job<P>, valid: Valid<P>) {
+        if p.on_media(valid.volume, valid.lba) == Some(valid.value) {
             job.found += 1;
             job.valid.push(valid);
         }
     }
 
     fn set_search(&mut self, cursor: PageCursor) {
-        self.gc.job.as_mut().expect("a job searches").step = Step::Searching(cursor);
+        self.job.as_mut().expect("a job searches").step = Step::Searching(cursor);
     }
 
     /// Begins to look for the valid blocks of the victim that no header told of: a header is damaged.
-    fn find_by_map(&mut self) {
-        let job = self.gc.job.as_mut().expect("a job came to a damaged header");
-        if job.found >= self.space.units().valid_count(job.victim) {
+    fn find_by_map(&mut self, p: &mut Parts<P>) {
+        let job = self.job.as_mut().expect("a job came to a damaged header");
+        if job.found >= p.space.units().valid_count(job.victim) {
             return;
         }
         mark!(FoundByMap);
         // Those of earlier segments wait to be placed or sealed.
-        let staged = self.cache.copied().map(Value::entry);
+        let staged = p.cache.copied().map(Value::entry);
         let ready = job.ready.iter().map(|(valid, _)| valid);
         let reading = job.reading.iter().flat_map(|reading| &reading.valid);
         let found = job.valid.iter().chain(reading).chain(ready);
@@ -221,31 +192,31 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Looks through some pages of the maps.
-    pub(super) fn search(&mut self, mut cursor: PageCursor) -> bool {
-        let mut job = self.gc.job.take().expect("a job is at this step");
+    pub(super) fn search(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
+        let mut job = self.job.take().expect("a job is at this step");
         let (mut budget, mut worked) = (WORDS, false);
         job.step = loop {
             let before = cursor;
-            match self.next_page(&mut cursor, Wanted::Held, &mut budget) {
+            match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
                 // Nobody copies what will be unmapped; of a failed write it was not even written again.
-                Walk::Found(volume, _) if self.volumes.map(volume).deleted => {}
+                Walk::Found(volume, _) if p.volumes.map(volume).deleted => {}
                 Walk::Found(volume, page) => {
-                    self.pages.need(Needs::Search, Some((volume, page)));
-                    match self.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection) {
+                    p.pages.need(Needs::Search, Some((volume, page)));
+                    match p.loaded(volume, page * PAGE, page * PAGE + 1, Share::Collection) {
                         Loaded::Wait(_) | Loaded::NoRoom => {
                             mark!(SearchWaits);
                             break Step::Searching(before);
                         }
                         // Who needs what stands in a damaged page must wait until it can be read.
                         Loaded::No(_) => {}
-                        Loaded::Yes if !self.search_page(&mut job, volume, page) => {
+                        Loaded::Yes if !self.search_page(p, &mut job, volume, page) => {
                             job.drains = true;
                             job.search = Some(before);
                             break Step::Walk(job.end);
                         }
                         Loaded::Yes => {}
                     }
-                    self.pages.need(Needs::Search, None);
+                    p.pages.need(Needs::Search, None);
                     worked = true;
                     budget = budget.saturating_sub(WORDS / SEARCHED);
                 }
@@ -257,25 +228,25 @@ impl<P: Payload> Engine<P> {
             }
         };
         worked |= !matches!(job.step, Step::Searching(_));
-        self.gc.job = Some(job);
+        self.job = Some(job);
         worked
     }
 
     /// Looks for blocks of the victim in a page that is in memory. Returns whether it could be kept there.
-    fn search_page(&mut self, job: &mut Job<P>, volume: u16, page: u64) -> bool {
-        let map = self.volumes.map(volume);
+    fn search_page(&mut self, p: &mut Parts<P>, job: &mut Job<P>, volume: u16, page: u64) -> bool {
+        let map = p.volumes.map(volume);
         let id = map.id;
-        let from = self.space.units().class(job.victim);
+        let from = p.space.units().class(job.victim);
         let end = ((page + 1) * PAGE).min(map.blocks);
         for lba in page * PAGE..end {
-            let Some(value) = self.on_media(volume, lba) else { continue };
-            if self.unit_of(value) != job.victim || job.known.contains(&value.entry()) {
+            let Some(value) = p.on_media(volume, lba) else { continue };
+            if p.unit_of(value) != job.victim || job.known.contains(&value.entry()) {
                 continue;
             }
-            if !self.may_pin(job, (volume, id, page)) {
+            if !self.may_pin(p, job, (volume, id, page)) {
                 return false;
             }
-            let at = self.addresses.location(value.address());
+            let at = p.addresses.location(value.address());
             job.chunks += 1;
             job.found += 1;
             mark!(NotFoundByHeader);
@@ -283,7 +254,7 @@ impl<P: Payload> Engine<P> {
             let (crc, chunk, payload) = (value.tag(), job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
         }
-        self.stats.looked_at += PAGE;
+        p.stats.looked_at += PAGE;
         true
     }
 }

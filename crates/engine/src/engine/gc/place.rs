@@ -7,90 +7,96 @@ use thermocline_types::Lba;
 
 use super::{STEP, Valid};
 use crate::bugs::bug;
-use crate::engine::{Engine, Phase};
+use crate::engine::gc::Collector;
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::Extent;
 use crate::write_cache::{Owners, Staged};
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Collector<P> {
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
-    pub(super) fn place(&mut self) -> bool {
+    pub(super) fn place(&mut self, p: &mut Parts<P>) -> bool {
         // The host pays for what frees its own units; the others are needed for that.
         let own = self
-            .gc
             .job
             .as_ref()
-            .is_some_and(|job| self.space.media_of(job.victim) == self.config.host_media());
+            .is_some_and(|job| p.space.media_of(job.victim) == p.config.host_media());
         // Nobody pays while all that the host writes waits for those.
-        let urgent = self.host_is_stuck() || !own;
-        let idle = self.requests.is_empty() && self.cache.waiting() == 0;
-        let idle = idle || self.phase == Phase::Closing;
+        let urgent = p.host_is_stuck() || !own;
+        let idle = p.requests.is_empty() && p.cache.waiting() == 0;
+        let idle = idle || p.phase == Phase::Closing;
         // Who waits for memory earns no credit.
-        let idle = idle || self.pages.waiting() > 0;
-        let paid = if urgent || idle { STEP } else { self.gc.pace.affords(STEP) };
+        let idle = idle || p.pages.waiting() > 0;
+        let paid = if urgent || idle { STEP } else { p.collection.pace_mut().affords(STEP) };
         // What frees nothing is not earned either: a chunk at a time.
-        let freely = self.is_emptied_for_good() && self.cache.copies() < MAX_LINES;
+        let freely = self.is_emptied_for_good(p) && p.cache.copies() < MAX_LINES;
         let paid = if freely { STEP } else { paid };
-        if self.copies_are_many() || !self.may_copy((self.cache.copies() + STEP) as u64) {
+        if p.copies_are_many() || !p.may_copy((p.cache.copies() + STEP) as u64) {
             return false;
         }
         let (mut placed, mut stayed) = (0, 0);
         while placed < paid
             && stayed < STEP
-            && let Some(job) = &mut self.gc.job
+            && let Some(job) = &mut self.job
             && let Some((mut valid, utilisation)) = job.ready.pop_front()
         {
-            if let Some(units) = self.stays_put(&valid) {
+            if let Some(units) = self.stays_put(p, &valid) {
                 units.insert(valid.at.unit.0);
                 stayed += 1;
                 continue;
             }
-            if self.waits_to_stay(valid.volume, valid.id) {
-                let job = self.gc.job.as_mut().expect("it was just looked at");
+            if self.waits_to_stay(p, valid.volume, valid.id) {
+                let job = self.job.as_mut().expect("it was just looked at");
                 job.ready.push_front((valid, utilisation));
                 break;
             }
             let payload = valid.payload.take();
-            self.place_block(&valid, payload, utilisation);
+            self.place_block(p, &valid, payload, utilisation);
             placed += 1;
         }
         if own {
-            self.gc.pace.spend(placed);
+            p.collection.pace_mut().spend(placed);
         }
-        placed > 0 || stayed > 0 && !bug!(self.config, StayedIsNoWork)
+        placed > 0 || stayed > 0 && !bug!(p.config, StayedIsNoWork)
     }
 
     /// Whether the unit that is collected will not be written again, so that emptying it frees nothing.
-    fn is_emptied_for_good(&self) -> bool {
-        self.gc.job.as_ref().is_some_and(|job| self.space.is_condemned(job.victim))
+    fn is_emptied_for_good(&self, p: &Parts<P>) -> bool {
+        self.job.as_ref().is_some_and(|job| p.space.is_condemned(job.victim))
     }
 
-    fn place_block(&mut self, valid: &Valid<P>, payload: Option<P>, utilisation: f32) {
-        if !self.volumes.is(valid.volume, valid.id) {
+    fn place_block(
+        &mut self,
+        p: &mut Parts<P>,
+        valid: &Valid<P>,
+        payload: Option<P>,
+        utilisation: f32,
+    ) {
+        if !p.volumes.is(valid.volume, valid.id) {
             mark!(SurvivorGone);
             return;
         }
         let home = home_mark(valid.id, Lba(valid.lba));
-        let passes = |payload: &P| self.is_survivor(valid, payload, 0);
+        let passes = |payload: &P| self.is_survivor(p, valid, payload, 0);
         let Some(payload) = payload.filter(passes) else {
             mark!(SurvivorDamaged);
-            self.gc.stuck.insert(valid.at.unit.0);
-            self.stats.damaged_blocks += 1;
+            self.stuck.insert(valid.at.unit.0);
+            p.stats.damaged_blocks += 1;
             let holds = Extent { volume: valid.id, lba: valid.lba, blocks: 1 };
-            self.report_damage(valid.at, Some(holds));
+            p.report_damage(valid.at, Some(holds));
             return;
         };
         let crc = payload.crc(0) ^ home;
-        self.volumes.map(valid.volume).prefetch(valid.lba);
-        let lba = Lba(self.volumes.map(valid.volume).base + valid.lba);
-        let class = if let Some(arrivals) = self.config.arrivals()
+        p.volumes.map(valid.volume).prefetch(valid.lba);
+        let lba = Lba(p.volumes.map(valid.volume).base + valid.lba);
+        let class = if let Some(arrivals) = p.config.arrivals()
             && valid.from == arrivals
         {
-            self.class_of_leaving(valid.volume, lba, arrivals)
+            self.class_of_leaving(p, valid.volume, lba, arrivals)
         } else {
             let survivor = Survivor { lba, from: valid.from, utilisation };
-            self.config.placement.place_survivor(survivor, self.host_writes)
+            p.config.placement.place_survivor(survivor, p.host_writes)
         };
         let staged = Staged {
             volume: valid.volume,
@@ -107,23 +113,23 @@ impl<P: Payload> Engine<P> {
             owners: Owners::Nobody,
             payload,
         };
-        self.cache.push_copy(staged);
+        p.cache.push_copy(staged);
     }
 
     /// Whether a block of a fast volume stays in the unit that is emptied, and among which units that is counted: with
     /// those that do not run short, or, if no fast unit is free for it, with those that come last.
-    fn stays_put(&mut self, valid: &Valid<P>) -> Option<&mut FxHashSet<u32>> {
+    fn stays_put(&mut self, p: &mut Parts<P>, valid: &Valid<P>) -> Option<&mut FxHashSet<u32>> {
         let unit = valid.at.unit;
-        let fast = self.space.media_of(unit) == MediaClass::Fast;
-        if !fast || !self.is_of_fast(valid.volume, valid.id) || self.space.is_condemned(unit) {
+        let fast = p.space.media_of(unit) == MediaClass::Fast;
+        if !fast || !p.is_of_fast(valid.volume, valid.id) || p.space.is_condemned(unit) {
             return None;
         }
-        if self.gc.job.as_ref().is_some_and(|job| job.early) {
+        if self.job.as_ref().is_some_and(|job| job.early) {
             mark!(StaysEarly);
-            return Some(&mut self.gc.left_to_fast);
+            return Some(&mut self.left_to_fast);
         }
-        let stays = !self.gc.overflows && !self.may_go_to_fast() && self.stays.one();
+        let stays = !self.overflows && !self.may_go_to_fast(p) && self.stays.one();
         mark!(StaysPut if stays);
-        stays.then_some(&mut self.gc.kept)
+        stays.then_some(&mut self.kept)
     }
 }

@@ -1,15 +1,19 @@
 //! Which unit is collected next, and what is done when there is none.
 
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashSet;
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_ftl::UnitState;
-use thermocline_ftl::placement::VictimRule as _;
+use thermocline_ftl::placement::{Classifier as _, VictimRule as _};
 use thermocline_ftl::victim::{CostBenefit, Victim};
 use thermocline_types::UnitId;
 
 use super::choice::{Choice, Lack, Need};
-use super::{Gc, ROUNDS, Round};
+use super::{Collector, Job, ROUNDS, Round, Step};
 use crate::bugs::bug;
-use crate::engine::{Engine, Phase};
+use crate::engine::gc::Collected;
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -20,139 +24,159 @@ use crate::payload::Payload;
 /// after round.
 const DESTAGED: Victim = Victim::CostBenefit(CostBenefit::Lfs);
 
-impl<P: Payload> Engine<P> {
-    /// Decides what is done next, and does it. Returns whether anything was done.
-    pub(super) fn gc_next(&mut self) -> bool {
-        match self.choose() {
-            Choice::Enough => false,
+/// Reads of a victim that are tried again when they fail. Chosen, not measured.
+const RETRIES: u32 = 16;
+
+impl<P: Payload> Collector<P> {
+    /// Decides what is done next, and does it unless that takes more than collection.
+    pub(super) fn begin_next(&mut self, p: &mut Parts<P>) -> Collected {
+        match self.choose(p) {
+            Choice::Enough => Collected::nothing(),
             Choice::Collect(victim) => {
-                self.begin_job(victim);
-                true
+                self.begin_job(p, victim);
+                Collected::something()
             }
             Choice::Retry => {
-                mark!(StuckRetried if !self.gc.stuck.is_empty());
-                self.gc.round.retried = true;
-                self.pages.retry_all();
-                for unit in self.gc.stuck.drain() {
-                    self.destage.begin_age(UnitId(unit), self.now);
+                mark!(StuckRetried if !self.stuck.is_empty());
+                self.round.retried = true;
+                p.pages.retry_all();
+                for unit in self.stuck.drain() {
+                    p.destage.begin_age(UnitId(unit), p.now);
                 }
-                true
+                Collected::something()
             }
-            choice => self.do_without_victim(choice),
+            // Nothing can be copied, so nothing is owed.
+            choice => {
+                let owed = p.collection.pace_mut().forgive();
+                match choice {
+                    Choice::Wait => Collected { worked: owed, lacks: None },
+                    _ => Collected { worked: false, lacks: Some(choice) },
+                }
+            }
         }
     }
 
     /// What is done next. Changes nothing but what policies remember of their choices.
-    fn choose(&mut self) -> Choice {
-        let short = self.media_to_collect();
-        let media = short.unwrap_or(self.config.host_media());
-        let none_left = self.space.free_units(media) <= self.reserve_of(media);
+    fn choose(&mut self, p: &mut Parts<P>) -> Choice {
+        let short = self.media_to_collect(p);
+        let media = short.unwrap_or(p.config.host_media());
+        let none_left = p.space.free_units(media) <= p.reserve_of(media);
         let need = Need {
             short,
-            must_leave: self.space.has_condemned() || self.destage.overdue(self.now).is_some(),
-            settled: self.superblocks.are_settled(),
-            closing: self.phase == Phase::Closing && self.cache.waiting() == 0,
-            others_come: none_left && self.units_are_coming(media),
+            must_leave: p.space.has_condemned() || p.destage.overdue(p.now).is_some(),
+            settled: p.superblocks.are_settled(),
+            closing: p.phase == Phase::Closing && p.cache.waiting() == 0,
+            others_come: none_left && p.units_are_coming(media),
         };
         if !need.is_there() {
             return Choice::Enough;
         }
-        let done = self.stats.host_blocks_written + self.stats.trimmed_blocks;
-        if self.gc.round.done != done {
-            self.gc.round = Round { done, ..Round::default() };
+        let done = p.stats.host_blocks_written + p.stats.trimmed_blocks;
+        if self.round.done != done {
+            self.round = Round { done, ..Round::default() };
         }
         // What is emptied for good takes room and frees none, and hosts do not wait until all of it is.
-        let hosts_turn = self.gc.owes_fast && short.is_some() && self.is_short(MediaClass::Fast);
+        let hosts_turn = self.owes_fast && short.is_some() && p.is_short(MediaClass::Fast);
         if !hosts_turn
-            && self.can_destage()
-            && let Some(unit) = self.condemned_unit()
+            && self.can_destage(p)
+            && let Some(unit) = self.condemned_unit(p)
         {
             mark!(CondemnedChosen);
             return Choice::Collect(unit);
         }
         if short != Some(MediaClass::Capacity)
-            && self.can_destage()
-            && let Some(unit) = self.overdue_unit()
+            && self.can_destage(p)
+            && let Some(unit) = self.overdue_unit(p)
         {
             return Choice::Collect(unit);
         }
         if short.is_none() {
             return Choice::Enough;
         }
-        let victim = self.find_victim(media, none_left).or_else(|| self.condemned_unit());
-        victim.map_or_else(|| self.lack().choose(), Choice::Collect)
+        let victim = self.find_victim(p, media, none_left).or_else(|| self.condemned_unit(p));
+        victim.map_or_else(|| self.lack(p).choose(), Choice::Collect)
     }
 
     /// The unit of `media` to be collected, if that may free any.
-    fn find_victim(&mut self, media: MediaClass, none_left: bool) -> Option<UnitId> {
-        if self.gc.round.victims > ROUNDS * self.space.units().count() {
+    fn find_victim(
+        &mut self,
+        p: &mut Parts<P>,
+        media: MediaClass,
+        none_left: bool,
+    ) -> Option<UnitId> {
+        if self.round.victims > ROUNDS * p.space.units().count() {
             return None;
         }
-        if self.has_fast_unit_for_copies() {
-            self.gc.kept.clear();
-            self.gc.overflows = false;
+        if p.has_fast_unit_for_copies() {
+            self.kept.clear();
+            self.overflows = false;
         }
         // At the last units the least work that frees one counts: a crash may come before it is done, again and again.
         let policy = match media {
             _ if none_left => Victim::Greedy,
             MediaClass::Fast => DESTAGED,
-            MediaClass::Capacity => self.config.gc.victim,
+            MediaClass::Capacity => p.config.gc.victim,
         };
-        self.best_victim(policy, media)
-            .or_else(|| self.best_victim(Victim::Greedy, media))
-            .or_else(|| self.destaged_next(media))
-            .or_else(|| self.overflowing())
+        self.best_victim(p, policy, media)
+            .or_else(|| self.best_victim(p, Victim::Greedy, media))
+            .or_else(|| self.destaged_next(p, media))
+            .or_else(|| self.overflowing(p))
     }
 
     /// The fast unit whose blocks leave the fast devices although they belong to fast volumes: nothing else frees any.
-    fn overflowing(&mut self) -> Option<UnitId> {
-        let may = !self.gc.kept.is_empty() && self.is_short(MediaClass::Fast) && self.can_destage();
+    fn overflowing(&mut self, p: &mut Parts<P>) -> Option<UnitId> {
+        let may = !self.kept.is_empty() && p.is_short(MediaClass::Fast) && self.can_destage(p);
         may.then(|| {
-            self.gc.kept.clear();
-            self.gc.overflows = true;
-            self.best_victim(Victim::Greedy, MediaClass::Fast)
+            self.kept.clear();
+            self.overflows = true;
+            self.best_victim(p, Victim::Greedy, MediaClass::Fast)
         })?
     }
 
     /// The fast unit to be destaged although units of `media`, those for capacity, run short and none can be gained.
-    fn destaged_next(&mut self, media: MediaClass) -> Option<UnitId> {
+    fn destaged_next(&mut self, p: &mut Parts<P>, media: MediaClass) -> Option<UnitId> {
         let may = media == MediaClass::Capacity
-            && self.config.geometry.is_tiered()
-            && self.is_short(MediaClass::Fast)
-            && self.can_destage();
-        may.then(|| self.best_victim(Victim::Greedy, MediaClass::Fast))?
+            && p.config.geometry.is_tiered()
+            && p.is_short(MediaClass::Fast)
+            && self.can_destage(p);
+        may.then(|| self.best_victim(p, Victim::Greedy, MediaClass::Fast))?
     }
 
     /// Whether what a fast unit holds finds room, and the reserve of relocation is left.
-    fn can_destage(&self) -> bool {
-        self.space.free_units(MediaClass::Capacity) >= self.config.relocation_reserve() + 2
+    fn can_destage(&self, p: &Parts<P>) -> bool {
+        p.space.free_units(MediaClass::Capacity) >= p.config.relocation_reserve() + 2
     }
 
     /// The media of which units are to be freed next: those for capacity first, since what is destaged needs them.
-    fn media_to_collect(&mut self) -> Option<MediaClass> {
-        if self.is_short(MediaClass::Capacity) {
-            let tiered = self.config.geometry.is_tiered();
-            mark!(CapacityFirst if tiered && self.is_short(MediaClass::Fast));
+    fn media_to_collect(&mut self, p: &mut Parts<P>) -> Option<MediaClass> {
+        if p.is_short(MediaClass::Capacity) {
+            let tiered = p.config.geometry.is_tiered();
+            mark!(CapacityFirst if tiered && p.is_short(MediaClass::Fast));
             return Some(MediaClass::Capacity);
         }
-        let tiered = self.config.geometry.is_tiered();
-        let fast = tiered && (self.is_short(MediaClass::Fast) || self.destages_early());
-        (fast && self.can_destage()).then_some(MediaClass::Fast)
+        let tiered = p.config.geometry.is_tiered();
+        let fast = tiered && (p.is_short(MediaClass::Fast) || p.destages_early());
+        (fast && self.can_destage(p)).then_some(MediaClass::Fast)
     }
 
     /// What `policy` chooses, if copying it gains anything.
-    fn best_victim(&mut self, policy: Victim, media: MediaClass) -> Option<UnitId> {
-        let (units, now) = (self.space.units(), self.host_writes);
-        let Gc { stuck, kept, left_to_fast, .. } = &self.gc;
-        let early = media == MediaClass::Fast && !self.is_short(media);
-        let metadata = self.config.metadata_class();
-        let geometry = &self.config.geometry;
-        let blind = bug!(self.config, VictimOnItsWay);
-        let on_media = if blind { self.flights.sealed() } else { self.flights.completed() };
+    fn best_victim(
+        &mut self,
+        p: &mut Parts<P>,
+        policy: Victim,
+        media: MediaClass,
+    ) -> Option<UnitId> {
+        let (units, now) = (p.space.units(), p.host_writes);
+        let Collector { stuck, kept, left_to_fast, .. } = &*self;
+        let early = media == MediaClass::Fast && !p.is_short(media);
+        let metadata = p.config.metadata_class();
+        let geometry = &p.config.geometry;
+        let blind = bug!(p.config, VictimOnItsWay);
+        let on_media = if blind { p.flights.sealed() } else { p.flights.completed() };
         // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
-                && self.space.newest_chunk(unit) <= on_media
+                && p.space.newest_chunk(unit) <= on_media
                 && units.class(unit) != metadata
                 && geometry.media_of(unit) == media
                 && geometry.state_of(unit) == DeviceState::Active
@@ -162,65 +186,107 @@ impl<P: Payload> Engine<P> {
         };
         let all = geometry.span_of(media);
         let own = match policy {
-            Victim::Own => self.config.placement.victim(units, all.clone(), now, allowed),
+            Victim::Own => p.config.placement.victim(units, all.clone(), now, allowed),
             _ => None,
         };
-        own.or_else(|| policy.choose_where(units, all, now, &mut self.rng, allowed))
+        own.or_else(|| policy.choose_where(units, all, now, &mut p.rng, allowed))
             // Copying it must take less than the unit that it frees, where it takes room on the same media.
             .filter(|&unit| {
-                media == MediaClass::Fast
-                    || u64::from(self.space.units().valid_count(unit)) < self.dense
+                media == MediaClass::Fast || u64::from(p.space.units().valid_count(unit)) < p.dense
             })
     }
 
     /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
     /// done elsewhere.
-    fn condemned_unit(&self) -> Option<UnitId> {
-        let (units, metadata) = (self.space.units(), self.config.metadata_class());
-        self.space.condemned().find(|&unit| {
+    fn condemned_unit(&self, p: &Parts<P>) -> Option<UnitId> {
+        let (units, metadata) = (p.space.units(), p.config.metadata_class());
+        p.space.condemned().find(|&unit| {
             units.state(unit) == UnitState::Closed
                 && units.valid_count(unit) > 0
                 && units.class(unit) != metadata
-                && self.config.geometry.state_of(unit) != DeviceState::Lost
-                && self.space.newest_chunk(unit) <= self.flights.completed()
-                && !self.gc.stuck.contains(&unit.0)
+                && p.config.geometry.state_of(unit) != DeviceState::Lost
+                && p.space.newest_chunk(unit) <= p.flights.completed()
+                && !self.stuck.contains(&unit.0)
         })
     }
 
     /// Units are short, and there is no victim.
-    fn lack(&self) -> Lack {
-        let stuck = !self.gc.stuck.is_empty() || self.pages.has_damaged();
+    fn lack(&self, p: &Parts<P>) -> Lack {
+        let stuck = !self.stuck.is_empty() || p.pages.has_damaged();
         // Units that a record on its way lists for the first time can be opened when it counts.
-        let others_come = self.checkpoint.is_some()
-            || !self.superblocks.are_idle()
-            || self.due.is_wanted()
-            || self.space.resetting() > 0
-            || self.cache.copies() > 0
-            || self.flights.completed() < self.flights.sealed();
+        let others_come = p.due.is_under_way()
+            || !p.superblocks.are_idle()
+            || p.due.is_wanted()
+            || p.space.resetting() > 0
+            || p.cache.copies() > 0
+            || p.flights.completed() < p.flights.sealed();
         Lack {
-            untried: stuck && !self.gc.round.retried,
-            holds_host_up: self.host_is_stuck(),
+            untried: stuck && !self.round.retried,
+            holds_host_up: p.host_is_stuck(),
             others_come,
-            checkpointed: self.gc.starved_at.is_some_and(|at| self.stats.checkpoints >= at),
+            checkpointed: self.starved_at.is_some_and(|at| p.stats.checkpoints >= at),
         }
     }
 
-    /// Nothing can be copied, so nothing is owed. Returns whether anything was done.
-    fn do_without_victim(&mut self, choice: Choice) -> bool {
-        let owed = self.gc.pace.forgive();
-        match choice {
-            Choice::Wait => owed,
-            _ if self.space.dead_units() > 0 && self.release_step() => true,
-            Choice::Checkpoint => {
-                mark!(Starved);
-                self.gc.starved_at = Some(self.stats.checkpoints + 1);
-                self.want_checkpoint();
-                true
-            }
-            _ => {
-                mark!(StarvedForGood);
-                self.fail_staged()
-            }
+    fn overdue_unit(&mut self, p: &mut Parts<P>) -> Option<UnitId> {
+        let gc = &*self;
+        let is_stuck =
+            |unit: UnitId| gc.stuck.contains(&unit.0) || gc.left_to_fast.contains(&unit.0);
+        p.overdue_unit(is_stuck)
+    }
+
+    /// A checkpoint is to free units: nothing can be collected.
+    pub(crate) fn starve(&mut self, p: &mut Parts<P>) {
+        mark!(Starved);
+        self.starved_at = Some(p.stats.checkpoints + 1);
+        p.want_checkpoint();
+    }
+
+    fn begin_job(&mut self, p: &mut Parts<P>, victim: UnitId) {
+        self.starved_at = None;
+        self.round.victims += 1;
+        let valid = p.space.units().valid_count(victim);
+        let end = p.space.units().written(victim);
+        // What is destaged takes no room where it was.
+        let fast = p.space.media_of(victim) == MediaClass::Fast;
+        let dense = if fast { u64::MAX } else { p.dense };
+        if fast == p.config.geometry.is_tiered() {
+            p.collection.pace_mut().set_ratio(valid, p.config.geometry.blocks_per_unit(), dense);
+            p.collection.pace_mut().set_unit(p.dense);
+            p.collection.pace_mut().begin(valid, end);
         }
+        if !fast {
+            p.config.placement.collected(p.space.units(), victim, p.host_writes);
+        }
+        let tiered = p.config.geometry.is_tiered();
+        self.owes_fast = if p.space.is_condemned(victim) {
+            tiered && p.is_short(MediaClass::Fast)
+        } else {
+            self.owes_fast && !fast
+        };
+        p.space.begin_relocation(victim);
+        self.job = Some(Job {
+            victim,
+            step: Step::Walk(0),
+            next: 0,
+            segment_end: self.segment_blocks(p).min(end),
+            end,
+            chunks: 0,
+            valid: Vec::new(),
+            reading: VecDeque::new(),
+            segments: 0,
+            ready: VecDeque::new(),
+            found: 0,
+            retries: RETRIES,
+            stays: false,
+            early: fast && !p.is_short(MediaClass::Fast) && !p.space.is_condemned(victim),
+            at_first: valid,
+            known: FxHashSet::default(),
+            unknown: Vec::new(),
+            broken: false,
+            pins: Vec::new(),
+            drains: false,
+            search: None,
+        });
     }
 }

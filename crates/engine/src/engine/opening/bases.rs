@@ -5,15 +5,17 @@
 //! checkpoint count as full of what was replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use thermocline_format::{MapEntry, MapPage, PAGE_ENTRIES, PageId};
 use thermocline_types::Version;
 
+use super::Recovery;
+use super::asking::ASKED;
 use super::unmapped::OfPage;
-use super::{ASKED, Opening};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done};
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::map::{Value, Wanted};
 use crate::marks::mark;
 use crate::pages::WORDS;
@@ -75,43 +77,40 @@ impl Bases {
     }
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Asks for some of the pages that the tail changes. Returns whether anything was done.
-    pub(super) fn read_bases(&mut self) -> bool {
-        self.read_unmapped() || self.read_patched()
+    pub(super) fn read_bases(&mut self, p: &mut Parts<P>) -> bool {
+        self.read_unmapped(p) || self.read_patched(p)
     }
 
     /// Asks for some of the pages of which the tail unmaps blocks. They may be patched when they were read.
-    fn read_unmapped(&mut self) -> bool {
+    fn read_unmapped(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
-        while let Some(opening) = self.opening.as_deref_mut()
-            && opening.asked < ASKED
-            && let Some(((volume, page), unmapped)) = opening.unmapped.pop()
+        while self.asked < ASKED
+            && let Some(((volume, page), unmapped)) = self.unmapped.pop()
         {
             worked = true;
-            let at = unmapped.cut.unwrap_or_else(|| self.volumes.map(volume).page_at(page));
+            let at = unmapped.cut.unwrap_or_else(|| p.volumes.map(volume).page_at(page));
             let unmapped = Some(unmapped);
-            self.read_base(Reading { volume, page, at, unmapped, tries: TRIES });
+            self.read_base(p, Reading { volume, page, at, unmapped, tries: TRIES });
         }
         worked
     }
 
     /// Asks for some of the pages that are patched, when those of which blocks were unmapped have been read.
-    fn read_patched(&mut self) -> bool {
+    fn read_patched(&mut self, p: &mut Parts<P>) -> bool {
         let (mut budget, mut worked) = (WORDS, false);
-        while let Some(Opening { bases, asked, .. }) = self.opening.as_deref_mut()
-            && *asked < ASKED
-            && bases.unmapped == 0
-            && let Some(mut cursor) = bases.next
+        while self.asked < ASKED
+            && self.bases.unmapped == 0
+            && let Some(mut cursor) = self.bases.next
         {
             worked = true;
-            let walk = self.next_page(&mut cursor, Wanted::Dirty, &mut budget);
-            let opening = self.opening.as_mut().expect("the pool is being opened");
-            opening.bases.next = (walk != Walk::End).then_some(cursor);
+            let walk = p.next_page(&mut cursor, Wanted::Dirty, &mut budget);
+            self.bases.next = (walk != Walk::End).then_some(cursor);
             match walk {
-                Walk::Found(volume, page) if self.volumes.map(volume).has_bases(page) => {
-                    let at = self.volumes.map(volume).page_at(page);
-                    self.read_base(Reading { volume, page, at, unmapped: None, tries: TRIES });
+                Walk::Found(volume, page) if p.volumes.map(volume).has_bases(page) => {
+                    let at = p.volumes.map(volume).page_at(page);
+                    self.read_base(p, Reading { volume, page, at, unmapped: None, tries: TRIES });
                 }
                 Walk::Found(..) | Walk::End => {}
                 Walk::Pause => break,
@@ -120,28 +119,29 @@ impl<P: Payload> Engine<P> {
         worked
     }
 
-    fn read_base(&mut self, reading: Reading) {
-        let at = reading.at.location(&self.config.geometry).expect("the page is on media");
-        let bases = &mut self.opening.as_mut().expect("the pool is being opened").bases;
+    fn read_base(&mut self, p: &mut Parts<P>, reading: Reading) {
+        let at = reading.at.location(&p.config.geometry).expect("the page is on media");
+        let bases = &mut self.bases;
         let index = bases.asked;
         bases.asked += 1;
         bases.unmapped += usize::from(reading.unmapped.is_some());
         bases.reading.insert(index, Reading { tries: reading.tries - 1, ..reading });
-        self.ask(index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
+        self.ask(p, index, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
     /// A page that the tail changes was read, or could not be.
     pub(super) fn base_read(
         &mut self,
+        p: &mut Parts<P>,
         index: usize,
         done: Option<Done<P>>,
     ) -> Result<(), OpenError> {
-        let bases = &mut self.opening.as_mut().expect("the pool is being opened").bases;
+        let bases = &mut self.bases;
         let reading = bases.reading.remove(&index).expect("it was asked for");
         let Reading { volume, page, at, unmapped, tries } = reading;
         bases.unmapped -= usize::from(unmapped.is_some());
-        let geometry = self.config.geometry;
-        let id = PageId { volume: self.volumes.map(volume).id, index: page as u32 };
+        let geometry = p.config.geometry;
+        let id = PageId { volume: p.volumes.map(volume).id, index: page as u32 };
         let decoded = match done {
             Some(Done::Page(bytes)) => MapPage::decode(bytes.as_slice(), id, at, &geometry).ok(),
             _ => None,
@@ -149,19 +149,19 @@ impl<P: Payload> Engine<P> {
         let cut = unmapped.is_some_and(|unmapped| unmapped.cut.is_some());
         match decoded {
             Some(MapPage(entries)) => {
-                self.base_known(&reading, &entries);
+                self.base_known(p, &reading, &entries);
                 Ok(())
             }
             None if tries > 0 => {
                 mark!(TailPageReadAgain);
-                self.read_base(reading);
+                self.read_base(p, reading);
                 Ok(())
             }
             None if !cut && self.is_known_unreadable(volume, page) => {
                 // What it leads to in their place goes on counting until it can be read.
                 mark!(TailPageUnreadable);
                 if let Some(unmapped) = unmapped {
-                    self.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);
+                    p.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);
                 }
                 Ok(())
             }
@@ -173,8 +173,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// What a page leads to in place of what the tail changes counts no more.
-    fn base_known(&mut self, reading: &Reading, read: &[MapEntry; PAGE_ENTRIES]) {
-        let map = self.volumes.map_mut(reading.volume);
+    fn base_known(&mut self, p: &mut Parts<P>, reading: &Reading, read: &[MapEntry; PAGE_ENTRIES]) {
+        let map = p.volumes.map_mut(reading.volume);
         let known: Vec<Value> = match reading.unmapped {
             None => map.settle_bases(reading.page, read),
             Some(OfPage { blocks, cut: None }) => map.unmap_read(reading.page, &blocks, read),
@@ -186,18 +186,18 @@ impl<P: Payload> Engine<P> {
                 read.iter().enumerate().filter_map(counted).flatten().collect()
             }
         };
-        self.volumes.note_pages(reading.volume);
+        p.volumes.note_pages(reading.volume);
         for value in known.into_iter().filter(|value| !value.is_lost()) {
-            let unit = self.unit_of(value);
-            if !bug!(self.config, TouchedPageNotCounted) && self.space.uncount(unit) {
-                self.volumes.map_less(1);
+            let unit = p.unit_of(value);
+            if !bug!(p.config, TouchedPageNotCounted) && p.space.uncount(unit) {
+                p.volumes.map_less(1);
             }
         }
     }
 
     /// Whether the tail says that a page could not be read.
     fn is_known_unreadable(&self, volume: u16, page: u64) -> bool {
-        let bases = &self.opening.as_ref().expect("the pool is being opened").bases;
+        let bases = &self.bases;
         bases.unreadable.contains(&(volume, page))
     }
 }

@@ -9,56 +9,54 @@ use thermocline_format::{
 use thermocline_types::UnitId;
 
 use crate::device::{DeviceCmd, UnitCondition, UnitReport};
-use crate::engine::Engine;
+use crate::engine::Parts;
+use crate::engine::opening::Recovery;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Makes what the superblock units hold unreadable. A reset does that in a zone only: elsewhere the records of an
     /// earlier pool would be found beside those of this one.
-    pub(super) fn empty_superblocks(&mut self) -> Result<(), OpenError> {
-        let units: Vec<UnitId> = self.config.geometry.all_superblock_units().collect();
+    pub(super) fn empty_superblocks(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let units: Vec<UnitId> = p.config.geometry.all_superblock_units().collect();
         for unit in units {
-            let opening = self.opening.as_ref().expect("the pool is being made");
-            let zone = opening.reports[unit.index()].written.is_some();
+            let zone = self.reports[unit.index()].written.is_some();
             let empty = if zone { DeviceCmd::Reset(unit) } else { DeviceCmd::Zero(unit) };
-            self.ask(0, empty);
+            self.ask(p, 0, empty);
         }
         Ok(())
     }
 
-    pub(super) fn empty_rest(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_ref().expect("the pool is being made");
+    pub(super) fn empty_rest(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
         let holds = |report: &UnitReport| {
             report.condition == UnitCondition::Good && report.written.is_some_and(|at| at > 0)
         };
-        let geometry = self.config.geometry;
+        let geometry = p.config.geometry;
         let units: Vec<UnitId> = (0..geometry.units())
             .map(UnitId)
             .filter(|unit| {
-                !geometry.is_superblock_unit(*unit) && holds(&opening.reports[unit.index()])
+                !geometry.is_superblock_unit(*unit) && holds(&self.reports[unit.index()])
             })
             .collect();
         for unit in units {
-            self.ask(0, DeviceCmd::Reset(unit));
+            self.ask(p, 0, DeviceCmd::Reset(unit));
         }
         Ok(())
     }
 
-    pub(super) fn write_first_record(&mut self) -> Result<(), OpenError> {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being made");
-        for report in &mut opening.reports {
+    pub(super) fn write_first_record(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let geometry = p.config.geometry;
+        for report in &mut self.reports {
             report.written = report.written.map(|_| 0);
         }
         let first = Generation(1 << 32);
         let good = |unit: &UnitId| {
             !geometry.is_superblock_unit(*unit)
-                && opening.reports[unit.index()].condition == UnitCondition::Good
+                && self.reports[unit.index()].condition == UnitCondition::Good
         };
         let listed = |media| {
             let units = geometry.units_of(media).map(UnitId).filter(good);
-            units.take(self.config.listed_ahead())
+            units.take(p.config.listed_ahead())
         };
         let units = listed(MediaClass::Capacity).chain(listed(MediaClass::Fast));
         let open_units: Vec<OpenUnit> = units
@@ -71,7 +69,7 @@ impl<P: Payload> Engine<P> {
         let [unit, _] = geometry.superblock_units();
         let units = geometry.devices().iter().map(|device| device.superblock_units[0]);
         let record = Superblock {
-            pool: self.pool,
+            pool: p.pool,
             location: Location { unit, block: 0 },
             revision: Revision(1),
             epoch: Epoch(1),
@@ -92,9 +90,9 @@ impl<P: Payload> Engine<P> {
         };
         for unit in units {
             let record = Superblock { location: Location { unit, block: 0 }, ..record.clone() };
-            self.stats.superblocks += 1;
-            self.stats.superblock_bytes += record.record_bytes() as u64;
-            self.ask(0, DeviceCmd::WriteSuperblock(Arc::new(record)));
+            p.stats.superblocks += 1;
+            p.stats.superblock_bytes += record.record_bytes() as u64;
+            self.ask(p, 0, DeviceCmd::WriteSuperblock(Arc::new(record)));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! when the opening has judged all of it, before its record.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -10,11 +11,11 @@ use thermocline_format::{
 };
 use thermocline_types::{UnitId, Version};
 
-use super::{Opening, Step};
+use super::{Recovery, Step};
 use crate::bugs::bug;
 use crate::config::Config;
 use crate::device::{DeviceCmd, FoundChunk, PageBytes};
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::healing::{Heal, Read};
 use crate::marks::mark;
 use crate::payload::Payload;
@@ -40,7 +41,7 @@ impl Single {
     }
 }
 
-impl<P> Opening<P> {
+impl<P> Recovery<P> {
     /// Notes the chunks above the durable sequence on devices with redundancy: a crash may have left them on some
     /// members alone. Those of a unit are one range, which begins where its durable chunks end: whatever else is in the
     /// range, or behind it, does not count.
@@ -72,33 +73,31 @@ impl<P> Opening<P> {
     }
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Writes again what members hold wrong.
-    pub(super) fn heal_found(&mut self) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        for one in &opening.single {
+    pub(super) fn heal_found(&mut self, p: &mut Parts<P>) {
+        for one in &self.single {
             mark!(SingleHeaderHealed);
-            self.healing.keep(one.header);
+            p.healing.keep(one.header);
         }
-        for heal in self.healing.take() {
-            if !bug!(self.config, NothingHealed) {
-                self.ask(0, heal.command());
+        for heal in p.healing.take() {
+            if !bug!(p.config, NothingHealed) {
+                self.ask(p, 0, heal.command());
             }
         }
     }
 
     /// Has members filled anew that lack chunks that were flushed. Where the unit of a chunk was released, a crash amid
     /// its reset may have left the chunk on some members alone.
-    pub(super) fn distrust_older(&mut self) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let geometry = &self.config.geometry;
+    pub(super) fn distrust_older(&mut self, p: &mut Parts<P>) {
+        let geometry = &p.config.geometry;
         let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
         let is_kept = |one: &&Single| {
             let life = (one.header.at.unit.0, one.generation);
-            let released = opening.released.contains_key(&life);
-            one.sequence <= opening.durable && (!released || bug!(self.config, ReleasedIsLacking))
+            let released = self.released.contains_key(&life);
+            one.sequence <= self.durable && (!released || bug!(p.config, ReleasedIsLacking))
         };
-        let flushed = opening.single.iter().filter(is_kept);
+        let flushed = self.single.iter().filter(is_kept);
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
         lacking.sort_by_key(|(member, _)| *member);
         let rolled_back = lacking.chunk_by(|(one, _), (other, _)| one == other);
@@ -106,62 +105,59 @@ impl<P: Payload> Engine<P> {
         let headers: Vec<Heal> = rolled_back.map(|all| all[0].1).collect();
         for Heal { at, version, .. } in headers {
             mark!(MemberRolledBack);
-            self.ask(0, DeviceCmd::Distrust { unit: at.unit, version });
+            self.ask(p, 0, DeviceCmd::Distrust { unit: at.unit, version });
         }
     }
 
     /// What was not flushed and counts from now on is made the same on all members.
-    pub(super) fn make_equal(&mut self) {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        for heal in std::mem::take(&mut opening.unequal) {
+    pub(super) fn make_equal(&mut self, p: &mut Parts<P>) {
+        for heal in std::mem::take(&mut self.unequal) {
             mark!(MadeEqual);
-            if !bug!(self.config, LeftUnequal) {
-                self.ask(0, heal.command());
+            if !bug!(p.config, LeftUnequal) {
+                self.ask(p, 0, heal.command());
             }
         }
     }
 
     /// The place that part `index` of what this step asked for reads, if it has a check.
-    pub(crate) fn opening_read(&self, index: usize) -> Option<Read> {
-        let opening = self.opening.as_ref()?;
-        if opening.step == Step::Doubts {
-            return Some(Read::Blocks { at: opening.doubtful[index].at });
+    pub(crate) fn read_of(&self, p: &Parts<P>, index: usize) -> Option<Read> {
+        if self.step == Step::Doubts {
+            return Some(Read::Blocks { at: self.doubtful[index].at });
         }
-        let (_, parent) = self.opening_page(index)?;
-        Some(Read::Page { at: parent.location(&self.config.geometry)? })
+        let (_, parent) = self.page_of(p, index)?;
+        Some(Read::Page { at: parent.location(&p.config.geometry)? })
     }
 
     /// The page that part `index` of what this step asked for is, and what leads to it.
-    fn opening_page(&self, index: usize) -> Option<(PageId, MapEntry)> {
-        let opening = self.opening.as_ref()?;
-        let (volume, number, parent) = match opening.step {
+    fn page_of(&self, p: &Parts<P>, index: usize) -> Option<(PageId, MapEntry)> {
+        let (volume, number, parent) = match self.step {
             Step::Roots => {
-                let (volume, number) = opening.roots[index];
-                (volume, number as u64, self.volumes.map(volume).root_at(number)?)
+                let (volume, number) = self.roots[index];
+                (volume, number as u64, p.volumes.map(volume).root_at(number)?)
             }
-            Step::Bases => opening.bases.page(index)?,
+            Step::Bases => self.bases.page(index)?,
             Step::UnitTable => {
-                let parent = opening.record.as_ref()?.unit_pages[index];
+                let parent = self.record.as_ref()?.unit_pages[index];
                 return Some((PageId::of_units(index as u32), parent));
             }
             _ => return None,
         };
-        Some((PageId { volume: self.volumes.map(volume).id, index: number as u32 }, parent))
+        Some((PageId { volume: p.volumes.map(volume).id, index: number as u32 }, parent))
     }
 
     /// Whether a block that was read to see whether it is torn is whole.
-    pub(crate) fn opening_block_is_right(&self, index: usize, data: &P, nth: u32) -> bool {
-        let Some(opening) = self.opening.as_ref().filter(|one| one.step == Step::Doubts) else {
+    pub(crate) fn block_is_right(&self, p: &Parts<P>, index: usize, data: &P, nth: u32) -> bool {
+        if self.step != Step::Doubts {
             return true;
-        };
-        let doubtful = opening.doubtful[index];
-        self.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
+        }
+        let doubtful = self.doubtful[index];
+        p.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
     }
 
     /// Whether a page that an opening read is the one that leads to it.
-    pub(crate) fn opening_page_is_right(&self, index: usize, bytes: &PageBytes) -> bool {
-        let geometry = &self.config.geometry;
-        let Some((id, parent)) = self.opening_page(index) else { return true };
+    pub(crate) fn page_is_right(&self, p: &Parts<P>, index: usize, bytes: &PageBytes) -> bool {
+        let geometry = &p.config.geometry;
+        let Some((id, parent)) = self.page_of(p, index) else { return true };
         MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
     }
 }

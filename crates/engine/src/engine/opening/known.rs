@@ -2,6 +2,7 @@
 //! where they are. Those headers are read once more when it comes to them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use thermocline_format::{
 };
 use thermocline_types::UnitId;
 
-use super::{Life, Opening};
+use super::{Life, Recovery};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, ReadChunks, Versions};
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
@@ -103,78 +104,75 @@ impl Headers {
     }
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Reads once more the headers of all chunks above the durable sequence: blocks of theirs may be torn. If a loss
     /// was overlooked, those of all: what stands where is to be known.
-    pub(super) fn read_headers_in_doubt(&mut self) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let (durable, all) = (opening.durable, opening.overlooked);
-        let first = opening.tail.partition_point(|chunk| !all && chunk.sequence() <= durable);
-        for number in first..opening.tail.len() {
-            self.read_header_again(number, TRIES);
+    pub(super) fn read_headers_in_doubt(&mut self, p: &mut Parts<P>) {
+        let (durable, all) = (self.durable, self.overlooked);
+        let first = self.tail.partition_point(|chunk| !all && chunk.sequence() <= durable);
+        for number in first..self.tail.len() {
+            self.read_header_again(p, number, TRIES);
         }
     }
 
     /// Reads once more the headers that replay comes to next. Returns whether anything was done.
-    pub(super) fn read_headers_ahead(&mut self) -> bool {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let until = opening.tail.len().min(opening.replayed + AHEAD);
-        let wanted = opening.headers.asked.max(opening.replayed)..until;
-        opening.headers.asked = until;
+    pub(super) fn read_headers_ahead(&mut self, p: &mut Parts<P>) -> bool {
+        let until = self.tail.len().min(self.replayed + AHEAD);
+        let wanted = self.headers.asked.max(self.replayed)..until;
+        self.headers.asked = until;
         let worked = !wanted.is_empty();
-        wanted.for_each(|number| self.read_header_again(number, TRIES));
+        wanted.for_each(|number| self.read_header_again(p, number, TRIES));
         worked
     }
 
     /// Reads the header of chunk `number` of the tail once more, if it is not kept.
-    fn read_header_again(&mut self, number: usize, tries: u8) {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let TailChunk::Known { life, block, .. } = opening.tail[number] else { return };
+    fn read_header_again(&mut self, p: &mut Parts<P>, number: usize, tries: u8) {
+        let geometry = p.config.geometry;
+        let TailChunk::Known { life, block, .. } = self.tail[number] else { return };
         mark!(HeaderReadAgain);
-        opening.headers.reading.insert(number, tries - 1);
-        let listed = opening.lives[life as usize].listed;
+        self.headers.reading.insert(number, tries - 1);
+        let listed = self.lives[life as usize].listed;
         let longest = thermocline_format::MAX_HEADER_BYTES / geometry.logical_block().bytes();
         let read = ReadChunks {
             at: Location { block, ..listed.next },
             window: (longest as u32).min(geometry.blocks_per_unit() - block),
-            pool: self.pool,
+            pool: p.pool,
             generation: Some(listed.generation),
             search: false,
             data: false,
-            versions: Versions::All(self.members_of(listed.next.unit)),
+            versions: Versions::All(p.members_of(listed.next.unit)),
         };
-        self.ask(number, DeviceCmd::ReadChunks(read));
+        self.ask(p, number, DeviceCmd::ReadChunks(read));
     }
 
     /// A header was read once more, or could not be.
     pub(super) fn header_read_again(
         &mut self,
+        p: &mut Parts<P>,
         number: usize,
         done: Option<&Done<P>>,
     ) -> Result<(), OpenError> {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let tries = opening.headers.reading.remove(&number).expect("it was asked for");
-        let sequence = opening.tail[number].sequence();
+        let tries = self.headers.reading.remove(&number).expect("it was asked for");
+        let sequence = self.tail[number].sequence();
         let found = match done {
             Some(Done::Chunks(found)) => found.chunks.first(),
             _ => None,
         };
-        if bug!(self.config, HeaderNotReadAgain) {
-            opening.tail[number] = TailChunk::Over(sequence);
+        if bug!(p.config, HeaderNotReadAgain) {
+            self.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }
         if let Some(chunk) = found.filter(|chunk| chunk.header.origin.sequence == sequence) {
-            opening.tail[number] = TailChunk::Kept(Arc::clone(&chunk.header));
+            self.tail[number] = TailChunk::Kept(Arc::clone(&chunk.header));
             return Ok(());
         }
         if tries > 0 {
-            self.read_header_again(number, tries);
+            self.read_header_again(p, number, tries);
             return Ok(());
         }
         mark!(HeaderGone);
-        if self.config.open_despite_loss {
-            opening.tail[number] = TailChunk::Over(sequence);
+        if p.config.open_despite_loss {
+            self.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }
         // It was there a moment ago: what cannot be read now is not lost.
@@ -183,7 +181,7 @@ impl<P: Payload> Engine<P> {
     }
 }
 
-impl<P> Opening<P> {
+impl<P> Recovery<P> {
     /// The header that is replayed next, if it is there; none of it is kept.
     pub(super) fn next_header(&mut self) -> Option<(usize, Option<Arc<ChunkHeader>>)> {
         let number = self.replayed;

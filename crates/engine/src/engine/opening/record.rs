@@ -5,88 +5,45 @@
 use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, Superblock};
 use thermocline_types::{DeviceId, UnitId};
 
-use super::Opening;
+use super::Recovery;
 use crate::bugs::bug;
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     pub(super) fn choose_superblock(
         &mut self,
-        opening: &mut Opening<P>,
+        p: &mut Parts<P>,
         records: Vec<Superblock>,
     ) -> Result<(), OpenError> {
-        let newest = self.newest_record(opening, records)?;
-        if !newest.geometry.becomes(&self.config.geometry) {
+        let newest = self.newest_record(p, records)?;
+        if !newest.geometry.becomes(&p.config.geometry) {
             mark!(OtherGeometry);
             return Err(OpenError::OtherGeometry);
         }
-        self.pool = newest.pool;
-        self.epoch = Epoch(newest.epoch.0 + 1);
-        self.volumes.set_next_id(newest.next_volume);
+        p.pool = newest.pool;
+        p.epoch = Epoch(newest.epoch.0 + 1);
+        p.volumes.set_next_id(newest.next_volume);
         let sizes = newest.volumes.iter().map(|volume| volume.blocks);
-        let total = self.config.least_map_memory(sizes);
-        if total > self.config.map_memory_bytes {
-            let budget = self.config.map_memory_bytes;
+        let total = p.config.least_map_memory(sizes);
+        if total > p.config.map_memory_bytes {
+            let budget = p.config.map_memory_bytes;
             mark!(NoMemory);
             return Err(OpenError::NoMemory { needed: total, budget });
         }
         for volume in &newest.volumes {
             let name = volume.name.clone();
-            let index = self.volumes.add(volume.id, name, volume.blocks, self.addresses);
-            self.volumes.map_mut(index).adopt_roots(&volume.roots);
-            self.volumes.map_mut(index).media = volume.media;
+            let index = p.volumes.add(volume.id, name, volume.blocks, p.addresses);
+            p.volumes.map_mut(index).adopt_roots(&volume.roots);
+            p.volumes.map_mut(index).media = volume.media;
             if volume.deleted {
-                self.volumes.hide(index);
+                p.volumes.hide(index);
             }
         }
-        opening.record = Some(newest);
+        self.record = Some(newest);
         Ok(())
-    }
-
-    /// An error if the devices that remain cannot hold what there is.
-    pub(super) fn holds_all_of(&self, record: &Superblock) -> Result<(), OpenError> {
-        let devices = self.config.geometry.devices();
-        if devices.iter().any(|device| device.state == DeviceState::Lost) {
-            // What is lost takes no room, and the pool is not to be lost for it.
-            return Ok(());
-        }
-        let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
-        if active(&self.config.geometry) >= active(&record.geometry) {
-            return Ok(());
-        }
-        let (needed, holds) = (self.mapped_blocks(), self.capacity_blocks(0));
-        if holds < needed {
-            mark!(RestTooSmall);
-            return Err(OpenError::NoRoom { needed, holds });
-        }
-        if !self.has_units_to_move_to() {
-            return Err(OpenError::NoFreeUnit);
-        }
-        Ok(())
-    }
-
-    /// Whether so many units of the devices that remain are empty, or will be without copies. Looks through all units
-    /// if they are not, in openings from which on a device is drained.
-    fn has_units_to_move_to(&self) -> bool {
-        let geometry = &self.config.geometry;
-        let units = geometry.units_of(MediaClass::Capacity).map(UnitId);
-        let empty = units.filter(|&unit| {
-            geometry.state_of(unit) == DeviceState::Active
-                && !geometry.is_superblock_unit(unit)
-                && self.space.units().valid_count(unit) == 0
-        });
-        let least = self.least_empty() as usize;
-        empty.take(least).count() == least
-    }
-
-    /// Units for capacity that must be empty on the devices that remain when one is to be drained: what relocation and
-    /// maps hold for themselves, and one for copies, which free others.
-    #[must_use]
-    pub fn least_empty(&self) -> u32 {
-        self.reserve_of(MediaClass::Capacity) + 1
     }
 
     /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
@@ -94,15 +51,15 @@ impl<P: Payload> Engine<P> {
     /// that the home had a newer one.
     fn newest_record(
         &mut self,
-        opening: &mut Opening<P>,
+        p: &mut Parts<P>,
         records: Vec<Superblock>,
     ) -> Result<Superblock, OpenError> {
         if records.is_empty() {
             mark!(NoPool);
             return Err(OpenError::NoPool);
         }
-        let geometry = self.config.geometry;
-        self.keeps_home(&records)?;
+        let geometry = p.config.geometry;
+        self.keeps_home(p, &records)?;
         let mut by_device = vec![Vec::new(); geometry.devices().len()];
         for record in records {
             by_device[geometry.device_of(record.location.unit).index()].push(record);
@@ -112,7 +69,7 @@ impl<P: Payload> Engine<P> {
         let home = newest.geometry.home();
         let beside = &by_device[home.index()];
         mark!(RecordInOneUnit if is_newest_alone(beside));
-        let pool = opening.format.unwrap_or(newest.pool);
+        let pool = self.format.unwrap_or(newest.pool);
         if at_home(&by_device).chain(beside).any(|record| record.pool != pool) {
             mark!(TwoPools);
             return Err(OpenError::TwoPools);
@@ -121,8 +78,8 @@ impl<P: Payload> Engine<P> {
         let last = of_pool.max_by_key(|record| record.home_had()).expect("the newest is of it");
         if last.home_had() > newest.epoch {
             mark!(HomeOlder);
-            opening.named = (last.revision, last.home_had());
-            self.refuse_older(last.geometry.home())?;
+            self.named = (last.revision, last.home_had());
+            self.refuse_older(p, last.geometry.home())?;
         }
         mark!(HomeMoves if home != geometry.home());
         for (device, _) in geometry.present() {
@@ -132,7 +89,7 @@ impl<P: Payload> Engine<P> {
             mark!(DeviceAttached if attached);
             mark!(DeviceGrown if geometry.grows(&newest.geometry, device));
             if device != home {
-                self.check_label(device, label, newest.epoch, attached)?;
+                self.check_label(p, device, label, newest.epoch, attached)?;
             }
             if device == geometry.home() {
                 continue;
@@ -141,19 +98,19 @@ impl<P: Payload> Engine<P> {
             let mut units = geometry.devices()[device.index()].superblock_units;
             units.sort_by_key(|unit| label.is_none_or(|label| *unit != label.location.unit));
             // The record that counts stays where it is until its heir is at the new home.
-            let stays = device == home && !bug!(self.config, OldHomeOverwritten);
-            self.superblocks.label(units, stays);
+            let stays = device == home && !bug!(p.config, OldHomeOverwritten);
+            p.superblocks.label(units, stays);
         }
         Ok(newest)
     }
 
     /// An error if the pool was last opened with its home on a device that is to be given up. Labels on other devices
     /// say so, whose records are older than those of the home.
-    fn keeps_home(&self, records: &[Superblock]) -> Result<(), OpenError> {
+    fn keeps_home(&self, p: &Parts<P>, records: &[Superblock]) -> Result<(), OpenError> {
         let newest = records.iter().max_by_key(|record| (record.epoch, record.revision));
         let home = newest.map(|record| record.geometry.home());
         let lost = |home: &DeviceId| {
-            let device = self.config.geometry.devices().get(home.index());
+            let device = p.config.geometry.devices().get(home.index());
             device.is_some_and(|device| device.state == DeviceState::Lost)
         };
         let lost = home.filter(lost);
@@ -165,6 +122,7 @@ impl<P: Payload> Engine<P> {
     /// newest record on it.
     fn check_label(
         &self,
+        p: &Parts<P>,
         device: DeviceId,
         label: Option<&Superblock>,
         newest: Epoch,
@@ -177,12 +135,12 @@ impl<P: Payload> Engine<P> {
         mark!(LabelAhead if label.epoch > newest);
         let older = label.epoch < newest && !attached;
         mark!(LabelOlder if older);
-        if older { self.refuse_older(device) } else { Ok(()) }
+        if older { self.refuse_older(p, device) } else { Ok(()) }
     }
 
     /// An error, unless the pool is to be opened in spite of that.
-    fn refuse_older(&self, device: DeviceId) -> Result<(), OpenError> {
-        if self.config.open_despite_loss { Ok(()) } else { Err(OpenError::DeviceOlder(device)) }
+    fn refuse_older(&self, p: &Parts<P>, device: DeviceId) -> Result<(), OpenError> {
+        if p.config.open_despite_loss { Ok(()) } else { Err(OpenError::DeviceOlder(device)) }
     }
 }
 
@@ -199,4 +157,40 @@ fn is_newest_alone(records: &[Superblock]) -> bool {
     let number = |record: &Superblock| (record.epoch, record.revision);
     let newest = records.iter().map(number).max();
     records.iter().filter(|record| Some(number(record)) == newest).count() == 1
+}
+
+/// An error if the devices that remain cannot hold what there is.
+pub(super) fn holds_all_of<P: Payload>(p: &Parts<P>, record: &Superblock) -> Result<(), OpenError> {
+    let devices = p.config.geometry.devices();
+    if devices.iter().any(|device| device.state == DeviceState::Lost) {
+        // What is lost takes no room, and the pool is not to be lost for it.
+        return Ok(());
+    }
+    let active = |geometry: &Geometry| geometry.active_units(MediaClass::Capacity);
+    if active(&p.config.geometry) >= active(&record.geometry) {
+        return Ok(());
+    }
+    let (needed, holds) = (p.volumes.mapped(), p.capacity_blocks(0));
+    if holds < needed {
+        mark!(RestTooSmall);
+        return Err(OpenError::NoRoom { needed, holds });
+    }
+    if !has_units_to_move_to(p) {
+        return Err(OpenError::NoFreeUnit);
+    }
+    Ok(())
+}
+
+/// Whether so many units of the devices that remain are empty, or will be without copies. Looks through all units
+/// if they are not, in openings from which on a device is drained.
+fn has_units_to_move_to<P: Payload>(p: &Parts<P>) -> bool {
+    let geometry = &p.config.geometry;
+    let units = geometry.units_of(MediaClass::Capacity).map(UnitId);
+    let empty = units.filter(|&unit| {
+        geometry.state_of(unit) == DeviceState::Active
+            && !geometry.is_superblock_unit(unit)
+            && p.space.units().valid_count(unit) == 0
+    });
+    let least = p.least_empty() as usize;
+    empty.take(least).count() == least
 }

@@ -7,89 +7,61 @@ use thermocline_format::{
     VolumeId, VolumeName,
 };
 use thermocline_ftl::UnitState;
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, UnitId};
 
-use super::unmapped::Unmapped;
-use super::{Life, Opening};
+use super::{Life, Recovery};
 use crate::bugs::bug;
 use crate::device::{UnitCondition, UnitReport};
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::map::{Forget, Mapping, PAGE, Value, Wanted};
 use crate::marks::mark;
 use crate::pages::{PAGES, UNITS, WORDS};
 use crate::payload::Payload;
 use crate::volumes::{PageCursor, Walk};
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Takes over the listed units as they were found.
-    pub(super) fn adopt_units(&mut self, opening: &Opening<P>, record: &Superblock) {
-        let geometry = self.config.geometry;
-        self.space.set_listed(&record.open_units);
-        for life in &opening.lives {
+    pub(super) fn adopt_units(&self, p: &mut Parts<P>, record: &Superblock) {
+        let geometry = p.config.geometry;
+        p.space.set_listed(&record.open_units);
+        for life in &self.lives {
             let unit = life.listed.next.unit;
-            let report = opening.reports[unit.index()];
+            let report = self.reports[unit.index()];
             let written = report.written.unwrap_or(life.end);
             // Where a chunk is missing, the maps may lead to what is there.
-            let holds = self.space.units().valid_count(unit) > 0;
-            let untouched = opening.is_untouched(life) && !holds;
+            let holds = p.space.units().valid_count(unit) > 0;
+            let untouched = self.is_untouched(life) && !holds;
             // Of a life that was released, or written in vain, nothing need be found again.
-            let released = opening.was_released(&life.listed);
+            let released = self.was_released(&life.listed);
             mark!(ReplayedReleased if life.replays && released);
-            let vain = opening.is_in_vain(life, &self.space);
+            let vain = self.is_in_vain(life, &p.space);
             mark!(ReplayedInVain if vain);
-            self.space.set_replayed(unit, life.replays && !vain && !released);
-            self.note_unfinished(unit, report);
+            p.space.set_replayed(unit, life.replays && !vain && !released);
+            note_unfinished(p, unit, report);
             if report.condition != UnitCondition::Good {
                 mark!(CondemnedFound);
-                let class = life.class.unwrap_or_else(|| self.class_of(unit));
-                self.space.adopt(unit, UnitState::Closed, class, written);
-                self.space.set_generation(unit, life.listed.generation);
-                self.condemn(unit);
+                let class = life.class.unwrap_or_else(|| class_of(p, unit));
+                p.space.adopt(unit, UnitState::Closed, class, written);
+                p.space.set_generation(unit, life.listed.generation);
+                p.condemn(unit);
             } else if untouched {
                 let next = Location { unit, block: 0 };
-                self.space.reserve(OpenUnit { next, ..life.listed });
+                p.space.reserve(OpenUnit { next, ..life.listed });
             } else {
                 // What was written may be no chunk, or be reset already: then the unit will turn out to be dead.
                 mark!(TornHeaderOnly if life.class.is_none());
-                let may = !opening.overlooked || bug!(self.config, LostWrittenOver);
+                let may = !self.overlooked || bug!(p.config, LostWrittenOver);
                 mark!(LifeEndsForLoss if !may);
-                self.adopt_life(life, may, written, geometry.logical_block());
+                adopt_life(p, life, may, written, geometry.logical_block());
             }
         }
     }
 
-    /// Takes over a life that something was written to. It goes on if it `may`, and can.
-    fn adopt_life(&mut self, life: &Life, may: bool, written: u32, block: LogicalBlock) {
-        let unit = life.listed.next.unit;
-        let room = self.config.geometry.blocks_per_unit().saturating_sub(written);
-        // Its first header may be damaged.
-        let class = life.class.unwrap_or_else(|| self.class_of(unit));
-        let media = self.space.media_of(unit);
-        let can = self.space.may_open_another(class) && media == self.config.media_of(class);
-        mark!(TooManyLives if !can);
-        let goes_on = life.class.is_some()
-            && may
-            && can
-            && self.space.next_of(class).is_none()
-            && room >= block.chunk_header(1) + block.per_block()
-            && written >= life.end;
-        self.space.set_generation(unit, life.listed.generation);
-        if goes_on {
-            mark!(LifeGoesOn);
-            let back = bug!(self.config, TailOverwritten) && written > life.listed.next.block;
-            let written = if back { life.listed.next.block } else { written };
-            self.space.go_on(class, Location { unit, block: written });
-        } else {
-            mark!(LifeEnds);
-            self.space.adopt(unit, UnitState::Closed, class, written);
-        }
-    }
-
     /// Does once more what a chunk says. The record knows all volumes below its next: one that it has not was deleted.
-    pub(super) fn replay(&mut self, opening: &mut Opening<P>, number: usize, header: &ChunkHeader) {
-        let next = opening.record.as_ref().expect("a superblock was chosen").next_volume;
-        let (torn, unmapped) = (&opening.torn, &mut opening.unmapped);
-        let geometry = self.config.geometry;
+    pub(super) fn replay(&mut self, p: &mut Parts<P>, number: usize, header: &ChunkHeader) {
+        let next = self.record.as_ref().expect("a superblock was chosen").next_volume;
+        let (torn, unmapped) = (&self.torn, &mut self.unmapped);
+        let geometry = p.config.geometry;
         mark!(PackedTail if header.packed.is_some());
         let mut names: BTreeMap<VolumeId, [u8; 64]> = BTreeMap::new();
         for (index, (entry, at)) in header.placed(&geometry).enumerate() {
@@ -97,39 +69,39 @@ impl<P: Payload> Engine<P> {
                 Entry::Data { .. } if torn.contains(&(number, index)) => {}
                 Entry::Data { volume, lba, crc } => {
                     let at = at.expect("Data has a block");
-                    self.replay_block(unmapped, volume, lba, crc, at);
+                    unmapped.replay_block(p, volume, lba, crc, at);
                 }
-                Entry::Trim { .. } if bug!(self.config, TrimNotReplayed) => {}
+                Entry::Trim { .. } if bug!(p.config, TrimNotReplayed) => {}
                 Entry::Trim { volume, lba, blocks } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
+                    let Some(volume) = p.volumes.slot(volume) else { continue };
                     // The record may know already that the volume is smaller by now.
-                    let end = (lba.0 + blocks).min(self.volumes.map(volume).blocks);
-                    self.replay_unmap(unmapped, volume, lba.0.min(end), end);
+                    let end = (lba.0 + blocks).min(p.volumes.map(volume).blocks);
+                    unmapped.replay_unmap(p, volume, lba.0.min(end), end);
                 }
                 Entry::VolumeCreate { volume, blocks } => {
-                    self.replay_create(volume, blocks, next);
+                    replay_create(p, volume, blocks, next);
                 }
                 Entry::VolumeDelete { volume } => {
                     // Its blocks are counted, and are unmapped when the pool is open.
-                    let Some(volume) = self.volumes.index(volume) else { continue };
+                    let Some(volume) = p.volumes.index(volume) else { continue };
                     mark!(DeleteReplayed);
-                    self.volumes.hide(volume);
+                    p.volumes.hide(volume);
                 }
                 Entry::VolumeResize { volume, blocks } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
-                    let end = self.volumes.map(volume).blocks;
-                    self.replay_shrink(unmapped, volume, blocks.min(end));
-                    if bug!(self.config, ResizeNotReplayed) {
+                    let Some(volume) = p.volumes.slot(volume) else { continue };
+                    let end = p.volumes.map(volume).blocks;
+                    unmapped.replay_shrink(p, volume, blocks.min(end));
+                    if bug!(p.config, ResizeNotReplayed) {
                         continue;
                     }
-                    self.volumes.resize(volume, blocks);
-                    self.volumes.map_mut(volume).limit = blocks;
+                    p.volumes.resize(volume, blocks);
+                    p.volumes.map_mut(volume).limit = blocks;
                 }
                 Entry::VolumeMedia { volume, media } => {
-                    let Some(volume) = self.volumes.slot(volume) else { continue };
+                    let Some(volume) = p.volumes.slot(volume) else { continue };
                     mark!(MediaReplayed);
-                    if !bug!(self.config, MediaNotReplayed) {
-                        self.volumes.map_mut(volume).media = media;
+                    if !bug!(p.config, MediaNotReplayed) {
+                        p.volumes.map_mut(volume).media = media;
                     }
                 }
                 Entry::VolumeName { volume, part, text } => {
@@ -141,114 +113,78 @@ impl<P: Payload> Engine<P> {
         }
         for (volume, bytes) in names {
             if let (Some(index), Some(name)) =
-                (self.volumes.index(volume), VolumeName::from_bytes(&bytes))
+                (p.volumes.index(volume), VolumeName::from_bytes(&bytes))
             {
-                self.volumes.map_mut(index).name = name;
+                p.volumes.map_mut(index).name = name;
             }
-        }
-    }
-
-    fn replay_create(&mut self, volume: VolumeId, blocks: u64, next: VolumeId) {
-        if self.volumes.index(volume).is_some() || volume < next {
-            mark!(CreateKnown);
-            return;
-        }
-        mark!(CreateReplayed);
-        let name = VolumeName::new("").expect("an empty name is a name");
-        self.volumes.add(volume, name, blocks, self.addresses);
-    }
-
-    fn replay_block(
-        &mut self,
-        unmapped: &mut Unmapped,
-        volume: VolumeId,
-        lba: Lba,
-        crc: u32,
-        at: Location,
-    ) {
-        mark!(VolumeGone if volume.is_user() && self.volumes.slot(volume).is_none());
-        let Some(volume) = self.volumes.slot(volume) else { return };
-        let beyond = lba.0 >= self.volumes.map(volume).blocks;
-        mark!(BeyondEnd if beyond);
-        if !beyond {
-            let value = Value::new(self.config.geometry.address(at), crc);
-            self.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
-            unmapped.map_again(volume, lba.0);
         }
     }
 
     /// What the tail says of pages that could not be read when the record was written comes before all else that it
     /// says: it is a part of the maps of then.
-    pub(super) fn apply_placed(&mut self, opening: &Opening<P>) {
-        for &(volume, lba, entry) in &opening.placed {
-            if lba >= self.volumes.map(volume).blocks {
+    pub(super) fn apply_placed(&mut self, p: &mut Parts<P>) {
+        for &(volume, lba, entry) in &self.placed {
+            if lba >= p.volumes.map(volume).blocks {
                 continue;
             }
             mark!(PlacedReplayed);
             let value = Value::of_entry(entry.pack());
-            let stale = value.filter(|value| self.is_stale(opening, *value)).map(|_| Value::LOST);
+            let stale = value.filter(|value| self.is_stale(p, *value)).map(|_| Value::LOST);
             let mapping = stale.or(value).map_or(Mapping::Unmapped, Mapping::At);
-            let map = self.volumes.map_mut(volume);
+            let map = p.volumes.map_mut(volume);
             if map.is_loaded(lba / PAGE) {
                 map.set(lba, mapping);
             } else {
-                map.patch(lba, mapping, !opening.settled.contains(&(volume, lba)));
+                map.patch(lba, mapping, !self.settled.contains(&(volume, lba)));
             }
         }
     }
 
     /// A page was loaded to be looked at. Nobody needs it in memory.
-    pub(crate) fn page_opened(&mut self, volume: u16, page: u64) {
-        self.find_stale(volume, page);
-        if self.opening.as_ref().is_some_and(|opening| opening.recount) {
-            let values = self.counted_in(volume, page);
-            self.count(values);
+    pub(crate) fn page_opened(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
+        self.find_stale(p, volume, page);
+        if self.recount {
+            let values = self.counted_in(p, volume, page);
+            self.count(p, values);
         }
-        self.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
+        p.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
     }
 
     /// Counts what a page leads to, or what its patch says.
-    fn count_page(&mut self, volume: u16, page: u64) {
-        let values = self.values_of(volume, page);
-        self.count(values.into_iter().map(|(_, value)| value).collect());
+    fn count_page(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
+        let values = p.values_in(volume, page);
+        self.count(p, values.into_iter().map(|(_, value)| value).collect());
     }
 
-    fn count(&mut self, values: Vec<Value>) {
+    fn count(&mut self, p: &mut Parts<P>, values: Vec<Value>) {
         for value in values {
-            let unit = self.unit_of(value);
-            self.space.add_valid(unit);
-            self.volumes.map_more(1);
+            let unit = p.unit_of(value);
+            p.space.add_valid(unit);
+            p.volumes.map_more(1);
         }
     }
 
     /// Where the blocks of a page are that was just read, but for those that count no more, as the tail says.
-    fn counted_in(&self, volume: u16, page: u64) -> Vec<Value> {
-        let settled = &self.opening.as_ref().expect("the pool is being opened").settled;
-        let values = self.values_of(volume, page).into_iter();
+    fn counted_in(&self, p: &Parts<P>, volume: u16, page: u64) -> Vec<Value> {
+        let settled = &self.settled;
+        let values = p.values_in(volume, page).into_iter();
         let counted = values.filter(|(lba, _)| !settled.contains(&(volume, *lba)));
         counted.map(|(_, value)| value).collect()
     }
 
-    /// Where the blocks of a page are on media, or those of its patch.
-    pub(super) fn values_of(&self, volume: u16, page: u64) -> Vec<(u64, Value)> {
-        let map = self.volumes.map(volume);
-        if !map.is_loaded(page) {
-            let said = map.all_said(page);
-            return said.filter_map(|said| Some((said.lba, said.mapping.value()?))).collect();
-        }
-        let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
-        blocks.filter_map(|lba| Some((lba, map.get(lba).value()?))).collect()
-    }
-
     /// Counts the blocks of pages that were loaded or changed so far, from `cursor` on, a bounded number. Returns where
     /// to go on.
-    pub(super) fn count_replayed(&mut self, mut cursor: PageCursor) -> Option<PageCursor> {
+    pub(super) fn count_replayed(
+        &mut self,
+        p: &mut Parts<P>,
+        mut cursor: PageCursor,
+    ) -> Option<PageCursor> {
         let mut budget = WORDS;
         for _ in 0..PAGES {
-            match self.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
+            match p.next_page(&mut cursor, Wanted::Dirty, &mut budget) {
                 Walk::Found(volume, page) => {
-                    self.volumes.note_pages(volume);
-                    self.count_page(volume, page);
+                    p.volumes.note_pages(volume);
+                    self.count_page(p, volume, page);
                 }
                 Walk::Pause => break,
                 Walk::End => return None,
@@ -259,64 +195,106 @@ impl<P: Payload> Engine<P> {
 
     /// Every valid count is right: of the units from the first on that is left, a bounded number, what is not listed is
     /// closed or free.
-    pub(super) fn adopt_rest(&mut self, opening: &mut Opening<P>) {
-        let geometry = self.config.geometry;
-        let from = opening.adopted;
+    pub(super) fn adopt_rest(&mut self, p: &mut Parts<P>) {
+        let geometry = p.config.geometry;
+        let from = self.adopted;
         let until = geometry.units().min(from + UNITS);
-        self.stats.looked_at += u64::from(until - from);
+        p.stats.looked_at += u64::from(until - from);
         for unit in (from..until).map(UnitId) {
-            let known =
-                self.space.listed().contains_key(&unit.0) || geometry.is_superblock_unit(unit);
-            if known || self.space.units().state(unit) != UnitState::Free {
-                self.space.bury(unit);
+            let known = p.space.listed().contains_key(&unit.0) || geometry.is_superblock_unit(unit);
+            if known || p.space.units().state(unit) != UnitState::Free {
+                p.space.bury(unit);
             } else {
-                self.adopt_unlisted(unit, opening.reports[unit.index()]);
+                adopt_unlisted(p, unit, self.reports[unit.index()]);
             }
         }
-        opening.adopted = until;
+        self.adopted = until;
     }
+}
 
-    fn note_unfinished(&mut self, unit: UnitId, report: UnitReport) {
-        let part = 1..self.config.geometry.blocks_per_unit();
-        // A zone of a device that is drained would count as active as well.
-        let drains = self.config.geometry.state_of(unit) == DeviceState::Draining;
-        let takes = report.condition == UnitCondition::Good || drains;
-        if takes && report.written.is_some_and(|written| part.contains(&written)) {
-            self.space.note_unfinished(unit);
-        }
+/// Takes over a life that something was written to. It goes on if it `may`, and can.
+fn adopt_life<P: Payload>(
+    p: &mut Parts<P>,
+    life: &Life,
+    may: bool,
+    written: u32,
+    block: LogicalBlock,
+) {
+    let unit = life.listed.next.unit;
+    let room = p.config.geometry.blocks_per_unit().saturating_sub(written);
+    // Its first header may be damaged.
+    let class = life.class.unwrap_or_else(|| class_of(p, unit));
+    let media = p.space.media_of(unit);
+    let can = p.space.may_open_another(class) && media == p.config.media_of(class);
+    mark!(TooManyLives if !can);
+    let goes_on = life.class.is_some()
+        && may
+        && can
+        && p.space.next_of(class).is_none()
+        && room >= block.chunk_header(1) + block.per_block()
+        && written >= life.end;
+    p.space.set_generation(unit, life.listed.generation);
+    if goes_on {
+        mark!(LifeGoesOn);
+        let back = bug!(p.config, TailOverwritten) && written > life.listed.next.block;
+        let written = if back { life.listed.next.block } else { written };
+        p.space.go_on(class, Location { unit, block: written });
+    } else {
+        mark!(LifeEnds);
+        p.space.adopt(unit, UnitState::Closed, class, written);
     }
+}
 
-    fn adopt_unlisted(&mut self, unit: UnitId, report: UnitReport) {
-        self.note_unfinished(unit, report);
-        let written = report.written.unwrap_or(self.config.geometry.blocks_per_unit());
-        let good = report.condition == UnitCondition::Good;
-        let untouched = report.written.is_none_or(|written| written == 0);
-        let empty = self.space.units().valid_count(unit) == 0;
-        if good && untouched && empty {
-            return self.space.free(unit);
-        }
-        mark!(UnlistedClosed);
-        let entry = self.unit_table.entry(unit);
-        let class = self.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
-        let class = class.unwrap_or_else(|| self.class_of(unit));
-        self.space.adopt(unit, UnitState::Closed, class, written);
-        if !good && empty {
-            return self.retire(unit);
-        }
-        if !good {
-            mark!(UnlistedCondemned);
-            self.condemn(unit);
-        }
-        self.space.bury(unit);
+fn note_unfinished<P: Payload>(p: &mut Parts<P>, unit: UnitId, report: UnitReport) {
+    let part = 1..p.config.geometry.blocks_per_unit();
+    // A zone of a device that is drained would count as active as well.
+    let drains = p.config.geometry.state_of(unit) == DeviceState::Draining;
+    let takes = report.condition == UnitCondition::Good || drains;
+    if takes && report.written.is_some_and(|written| part.contains(&written)) {
+        p.space.note_unfinished(unit);
     }
+}
 
-    /// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
-    fn class_of(&self, unit: UnitId) -> Class {
-        let metadata = self.space.held_pages(unit);
-        match (metadata, self.space.media_of(unit)) {
-            (true, _) => self.config.metadata_class(),
-            (false, MediaClass::Fast) => self.config.arrivals().unwrap_or_default(),
-            (false, MediaClass::Capacity) => Class(0),
-        }
+fn adopt_unlisted<P: Payload>(p: &mut Parts<P>, unit: UnitId, report: UnitReport) {
+    note_unfinished(p, unit, report);
+    let written = report.written.unwrap_or(p.config.geometry.blocks_per_unit());
+    let good = report.condition == UnitCondition::Good;
+    let untouched = report.written.is_none_or(|written| written == 0);
+    let empty = p.space.units().valid_count(unit) == 0;
+    if good && untouched && empty {
+        return p.space.free(unit);
     }
+    mark!(UnlistedClosed);
+    let entry = p.unit_table.entry(unit);
+    let class = p.config.class_named(entry.class).filter(|_| entry.generation.0 > 0);
+    let class = class.unwrap_or_else(|| class_of(p, unit));
+    p.space.adopt(unit, UnitState::Closed, class, written);
+    if !good && empty {
+        return p.retire(unit);
+    }
+    if !good {
+        mark!(UnlistedCondemned);
+        p.condemn(unit);
+    }
+    p.space.bury(unit);
+}
+
+/// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
+fn class_of<P: Payload>(p: &Parts<P>, unit: UnitId) -> Class {
+    let metadata = p.space.held_pages(unit);
+    match (metadata, p.space.media_of(unit)) {
+        (true, _) => p.config.metadata_class(),
+        (false, MediaClass::Fast) => p.config.arrivals().unwrap_or_default(),
+        (false, MediaClass::Capacity) => Class(0),
+    }
+}
+
+fn replay_create<P: Payload>(p: &mut Parts<P>, volume: VolumeId, blocks: u64, next: VolumeId) {
+    if p.volumes.index(volume).is_some() || volume < next {
+        mark!(CreateKnown);
+        return;
+    }
+    mark!(CreateReplayed);
+    let name = VolumeName::new("").expect("an empty name is a name");
+    p.volumes.add(volume, name, blocks, p.addresses);
 }

@@ -7,14 +7,15 @@
 //! since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use thermocline_format::Entry;
 
-use super::Opening;
+use super::Recovery;
 use super::known::TailChunk;
 use crate::bugs::bug;
-use crate::engine::Engine;
+use crate::engine::Parts;
 use crate::map::{Mapping, Value};
 use crate::marks::mark;
 use crate::payload::Payload;
@@ -34,70 +35,68 @@ pub(super) struct Stale {
     blocks: BTreeSet<(u16, u64)>,
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Notes what stands where the tail wrote, if a loss was overlooked. All headers are kept then.
-    pub(super) fn note_what_stands(&self, opening: &mut Opening<P>) {
-        if !opening.overlooked {
+    pub(super) fn note_what_stands(&mut self, p: &Parts<P>) {
+        if !self.overlooked {
             return;
         }
-        let geometry = self.config.geometry;
-        let metadata = Some(self.config.metadata_class());
-        let lives = opening.lives.iter().filter(|life| life.class == metadata);
-        opening.stale.of_metadata = lives.map(|life| life.listed.next.unit.0).collect();
-        let lives = opening.lives.iter().filter(|life| opening.is_untouched(life));
-        opening.stale.empty = lives.map(|life| life.listed.next.unit.0).collect();
-        for header in opening.tail.iter().filter_map(TailChunk::header) {
+        let geometry = p.config.geometry;
+        let metadata = Some(p.config.metadata_class());
+        let lives = self.lives.iter().filter(|life| life.class == metadata);
+        self.stale.of_metadata = lives.map(|life| life.listed.next.unit.0).collect();
+        let lives = self.lives.iter().filter(|life| self.is_untouched(life));
+        self.stale.empty = lives.map(|life| life.listed.next.unit.0).collect();
+        for header in self.tail.iter().filter_map(TailChunk::header) {
             for (entry, at) in header.placed(&geometry) {
                 if let (Entry::Data { crc, .. }, Some(at)) = (entry, at) {
                     let address = geometry.address(at);
-                    opening.stale.stands.insert(address, Value::new(address, *crc));
+                    self.stale.stands.insert(address, Value::new(address, *crc));
                 }
             }
         }
     }
 
     /// Whether another block stands where this one should, or may: where pages stand no block of a volume does.
-    pub(super) fn is_stale(&self, opening: &Opening<P>, value: Value) -> bool {
-        if !opening.overlooked {
+    pub(super) fn is_stale(&self, p: &Parts<P>, value: Value) -> bool {
+        if !self.overlooked {
             return false;
         }
-        let Stale { stands, of_metadata, empty, .. } = &opening.stale;
-        let unit = self.unit_of(value);
-        let holds_pages = self.space.held_pages(unit) || of_metadata.contains(&unit.0);
+        let Stale { stands, of_metadata, empty, .. } = &self.stale;
+        let unit = p.unit_of(value);
+        let holds_pages = p.space.held_pages(unit) || of_metadata.contains(&unit.0);
         holds_pages
             || empty.contains(&unit.0)
             || stands.get(&value.address()).is_some_and(|stands| *stands != value)
     }
 
     /// Finds the stale blocks of a page that was just read. They count no more.
-    pub(super) fn find_stale(&mut self, volume: u16, page: u64) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        if !opening.overlooked || bug!(self.config, StaleKept) {
+    pub(super) fn find_stale(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
+        if !self.overlooked || bug!(p.config, StaleKept) {
             return;
         }
-        let mut values = self.values_of(volume, page);
-        values.retain(|(_, value)| self.is_stale(opening, *value));
+        let mut values = p.values_in(volume, page);
+        values.retain(|(_, value)| self.is_stale(p, *value));
         for (lba, value) in values {
-            let opening = self.opening.as_mut().expect("the pool is being opened");
-            opening.stale.blocks.insert((volume, lba));
-            let counted = opening.settled.insert((volume, lba)) && !opening.recount;
-            let unit = self.unit_of(value);
-            if counted && self.space.uncount(unit) {
-                self.volumes.map_less(1);
+            self.stale.blocks.insert((volume, lba));
+            let counted = self.settled.insert((volume, lba)) && !self.recount;
+            let unit = p.unit_of(value);
+            if counted && p.space.uncount(unit) {
+                p.volumes.map_less(1);
             }
         }
     }
 
     /// Makes lost what is stale, before anything is replayed.
-    pub(super) fn apply_stale(&mut self, opening: &mut Opening<P>) {
+    pub(super) fn apply_stale(&mut self, p: &mut Parts<P>) {
         let mut run: Option<Extent> = None;
-        for (volume, lba) in std::mem::take(&mut opening.stale.blocks) {
+        for (volume, lba) in std::mem::take(&mut self.stale.blocks) {
             mark!(StaleLost);
-            let map = self.volumes.map_mut(volume);
+            let map = p.volumes.map_mut(volume);
             map.patch(lba, Mapping::At(Value::LOST), false);
             let id = map.id;
-            self.note_lost(&mut run, id, lba);
+            p.note_lost(&mut run, id, lba);
         }
-        self.tell_lost(run);
+        p.tell_lost(run);
     }
 }

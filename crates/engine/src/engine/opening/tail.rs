@@ -1,6 +1,7 @@
 //! The tail: finding the chunks that are to be replayed, and noticing when some are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock,
@@ -13,7 +14,8 @@ use super::known::TailChunk;
 use super::{Doubtful, Life};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, Done, FoundChunks, ReadChunks, Versions};
-use crate::engine::Engine;
+use crate::engine::Parts;
+use crate::engine::opening::Recovery;
 use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
@@ -67,23 +69,21 @@ impl Life {
     }
 }
 
-impl<P: Payload> Engine<P> {
+impl<P: Payload> Recovery<P> {
     /// Asks for the first chunk of each listed unit.
-    pub(super) fn read_tail(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let lost = self.lost_lives(opening.record.as_ref().expect("a superblock was chosen"))?;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let record = opening.record.as_ref().expect("a superblock was chosen");
+    pub(super) fn read_tail(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let lost = self.lost_lives(p, self.record.as_ref().expect("a superblock was chosen"))?;
+        let record = self.record.as_ref().expect("a superblock was chosen");
         let listed = record.open_units.iter().map(|listed| listed.next.unit);
-        let held = (0..self.config.geometry.units()).map(UnitId);
-        let held = held.filter(|unit| self.space.units().valid_count(*unit) > 0);
-        let geometry = &self.config.geometry;
+        let held = (0..p.config.geometry.units()).map(UnitId);
+        let held = held.filter(|unit| p.space.units().valid_count(*unit) > 0);
+        let geometry = &p.config.geometry;
         let gone = |unit: &UnitId| geometry.state_of(*unit) == DeviceState::Detached;
         if let Some(unit) = listed.chain(held).find(gone) {
             mark!(NotDrained);
             return Err(OpenError::DeviceInUse(geometry.device_of(unit)));
         }
-        opening.lives = record
+        self.lives = record
             .open_units
             .iter()
             .map(|&listed| Life {
@@ -100,44 +100,42 @@ impl<P: Payload> Engine<P> {
             .collect();
         let clean = record.clean;
         for (index, lost) in lost.into_iter().enumerate() {
-            let opening = self.opening.as_ref().expect("the pool is being opened");
-            let from = opening.lives[index].listed.next.block;
+            let from = self.lives[index].listed.next.block;
             if lost {
                 mark!(LifeLost);
                 continue;
             }
             if from > 0 {
-                self.read_life(index, 0, false);
+                self.read_life(p, index, 0, false);
             }
             if !clean {
-                self.read_life(index, from, true);
+                self.read_life(p, index, from, true);
             }
         }
         Ok(())
     }
 
     /// Of each listed unit, whether it is on a device that is lost; an error if chunks to be replayed may be, too.
-    fn lost_lives(&self, record: &Superblock) -> Result<Vec<bool>, OpenError> {
-        let geometry = &self.config.geometry;
+    fn lost_lives(&self, p: &Parts<P>, record: &Superblock) -> Result<Vec<bool>, OpenError> {
+        let geometry = &p.config.geometry;
         let listed = || record.open_units.iter().map(|listed| listed.next.unit);
         let lost = |unit: UnitId| geometry.state_of(unit) == DeviceState::Lost;
         // Since the record says that a device is lost, nothing is written to it.
         let news =
             |unit: &UnitId| lost(*unit) && record.geometry.state_of(*unit) != DeviceState::Lost;
         let first = listed().find(news);
-        if let Some(unit) = first.filter(|_| !record.clean && !self.config.open_despite_loss) {
+        if let Some(unit) = first.filter(|_| !record.clean && !p.config.open_despite_loss) {
             mark!(TailLost);
             return Err(OpenError::TailOn(geometry.device_of(unit)));
         }
         Ok(listed().map(lost).collect())
     }
 
-    pub(super) fn read_life(&mut self, index: usize, from: u32, search: bool) {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        opening.lives[index].from = from;
-        let listed = opening.lives[index].listed;
-        let written = opening.reports[listed.next.unit.index()].written;
+    fn read_life(&mut self, p: &mut Parts<P>, index: usize, from: u32, search: bool) {
+        let geometry = p.config.geometry;
+        self.lives[index].from = from;
+        let listed = self.lives[index].listed;
+        let written = self.reports[listed.next.unit.index()].written;
         let end = written.unwrap_or(geometry.blocks_per_unit());
         if from >= end {
             return;
@@ -146,29 +144,29 @@ impl<P: Payload> Engine<P> {
         let wide = geometry.logical_block().max_chunk() / 4;
         let window = if search { wide.max(header as u32) } else { header as u32 };
         self.ask(
+            p,
             index,
             DeviceCmd::ReadChunks(ReadChunks {
                 at: Location { unit: listed.next.unit, block: from },
                 window: window.min(end - from),
-                pool: self.pool,
+                pool: p.pool,
                 generation: Some(listed.generation),
                 search,
                 data: false,
-                versions: Versions::All(self.members_of(listed.next.unit)),
+                versions: Versions::All(p.members_of(listed.next.unit)),
             }),
         );
     }
 
-    pub(super) fn tail_found(&mut self, index: usize, found: &FoundChunks<P>) {
-        let max_chunk = self.config.geometry.logical_block().max_chunk();
-        let opening = self.opening.as_mut().expect("the pool is being opened");
+    pub(super) fn tail_found(&mut self, p: &mut Parts<P>, index: usize, found: &FoundChunks<P>) {
+        let max_chunk = p.config.geometry.logical_block().max_chunk();
         if let Some((revision, epoch)) = found.newest {
-            opening.named.0 = opening.named.0.max(revision);
-            opening.named.1 = opening.named.1.max(epoch);
+            self.named.0 = self.named.0.max(revision);
+            self.named.1 = self.named.1.max(epoch);
         }
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        let (life, headers) = (&mut opening.lives[index], &mut opening.headers);
-        let config = &self.config;
+        let record = self.record.as_ref().expect("a superblock was chosen");
+        let (life, headers) = (&mut self.lives[index], &mut self.headers);
+        let config = &p.config;
         let taken = |header: &ChunkHeader| {
             let epoch = header.origin.epoch == record.tail_epoch;
             let sequence = header.origin.sequence;
@@ -187,23 +185,22 @@ impl<P: Payload> Engine<P> {
             let keep = || headers.keep(header, index);
             let taken = taken(header);
             life.meet(header, class, taken, max_chunk, keep);
-            opening.single.extend(Single::of(chunk, &config.geometry).filter(|_| taken));
+            self.single.extend(Single::of(chunk, &config.geometry).filter(|_| taken));
         }
         // The first chunk of a unit that was partly written is read for its class only. Behind the last chunk found,
         // one may be missing and the next be there.
         let only_class = found.next <= life.listed.next.block || found.next <= life.from;
-        let hole = bug!(self.config, HoleEndsTail) && found.next > life.end;
+        let hole = bug!(p.config, HoleEndsTail) && found.next > life.end;
         if !only_class && !hole && found.next <= life.end.saturating_add(max_chunk) && !record.clean
         {
-            self.read_life(index, found.next, true);
+            self.read_life(p, index, found.next, true);
         }
     }
 
     /// Looks for missing chunks, and reads once more the headers of those of which blocks may be torn.
-    pub(super) fn check_tail(&mut self) -> Result<(), OpenError> {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        let record = opening.record.as_ref().expect("a superblock was chosen");
-        let mut tail = in_order(&mut opening.lives);
+    pub(super) fn check_tail(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
+        let record = self.record.as_ref().expect("a superblock was chosen");
+        let mut tail = in_order(&mut self.lives);
         let abandoned: BTreeSet<Sequence> = tail
             .iter()
             .flat_map(|(_, chunk)| chunk.entries())
@@ -220,24 +217,24 @@ impl<P: Payload> Engine<P> {
         known.sort_unstable();
         known.dedup();
         // Abandoned ones, which may be there all the same, are neither replayed nor counted in Released.
-        let durable = opening.lives.iter().map(|life| life.durable).max().unwrap_or_default();
+        let durable = self.lives.iter().map(|life| life.durable).max().unwrap_or_default();
         let durable = durable.max(record.durable());
         let latest = latest_released(&tail);
         tail.retain(|(_, chunk)| !abandoned.contains(&chunk.sequence()));
-        let (released, durable) = deficits(&tail, &opening.lives, &latest, durable);
-        opening.durable = durable;
-        opening.whole = whole_up_to(durable, &known);
-        opening.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
-        let in_vain = |life: &u32| opening.is_in_vain(&opening.lives[*life as usize], &self.space);
+        let (released, durable) = deficits(&tail, &self.lives, &latest, durable);
+        self.durable = durable;
+        self.whole = whole_up_to(durable, &known);
+        self.released = latest.into_iter().map(|(life, (at, _))| (life, at)).collect();
+        let in_vain = |life: &u32| self.is_in_vain(&self.lives[*life as usize], &p.space);
         let vain = tail.iter().filter(|(life, _)| in_vain(life)).count();
-        opening.vain = u32::try_from(vain).unwrap_or(u32::MAX);
+        self.vain = u32::try_from(vain).unwrap_or(u32::MAX);
         let (missing, first) = missing(record.checkpoint, durable, &known);
         let lost = !explained(missing, released, record.vain);
-        let superblock_lost = opening.named.0 > record.revision || opening.named.1 > record.epoch;
-        if !self.config.open_despite_loss {
+        let superblock_lost = self.named.0 > record.revision || self.named.1 > record.epoch;
+        if !p.config.open_despite_loss {
             if superblock_lost {
                 mark!(SuperblockLost);
-                let (named, found) = (opening.named.0.0, record.revision.0);
+                let (named, found) = (self.named.0.0, record.revision.0);
                 return Err(OpenError::SuperblockLost { named, found });
             }
             if lost {
@@ -246,21 +243,20 @@ impl<P: Payload> Engine<P> {
                 return Err(OpenError::ChunksLost { missing, first: first.0 });
             }
         }
-        opening.overlooked = lost || superblock_lost;
-        mark!(LossOverlooked if opening.overlooked);
-        opening.tail = tail.into_iter().map(|(_, chunk)| chunk).collect();
-        self.read_headers_in_doubt();
+        self.overlooked = lost || superblock_lost;
+        mark!(LossOverlooked if self.overlooked);
+        self.tail = tail.into_iter().map(|(_, chunk)| chunk).collect();
+        self.read_headers_in_doubt(p);
         Ok(())
     }
 
     /// Reads every block above the durable sequence: one that was torn does not count.
-    pub(super) fn read_doubtful(&mut self) {
-        let geometry = self.config.geometry;
-        let opening = self.opening.as_mut().expect("the pool is being opened");
+    pub(super) fn read_doubtful(&mut self, p: &mut Parts<P>) {
+        let geometry = p.config.geometry;
         let mut wanted = Vec::new();
-        for (chunk, kept) in opening.tail.iter().enumerate() {
+        for (chunk, kept) in self.tail.iter().enumerate() {
             let TailChunk::Kept(header) = kept else { continue };
-            if header.origin.sequence <= opening.durable || bug!(self.config, TornBlocksReplayed) {
+            if header.origin.sequence <= self.durable || bug!(p.config, TornBlocksReplayed) {
                 continue;
             }
             for (entry, (what, at)) in header.placed(&geometry).enumerate() {
@@ -272,40 +268,37 @@ impl<P: Payload> Engine<P> {
                 }
             }
         }
-        opening.doubtful = wanted;
-        opening.note_unequal(&self.config);
-        for index in 0..opening.doubtful.len() {
-            self.ask_doubtful(index);
+        self.doubtful = wanted;
+        self.note_unequal(&p.config);
+        for index in 0..self.doubtful.len() {
+            self.ask_doubtful(p, index);
         }
     }
 
-    fn ask_doubtful(&mut self, index: usize) {
-        let opening = self.opening.as_mut().expect("the pool is being opened");
-        opening.doubtful[index].tries -= 1;
-        let at = opening.doubtful[index].at;
+    fn ask_doubtful(&mut self, p: &mut Parts<P>, index: usize) {
+        self.doubtful[index].tries -= 1;
+        let at = self.doubtful[index].at;
         let version = Version::AS_READ;
-        self.ask(index, DeviceCmd::Read { at, blocks: 1, into: None, version });
+        self.ask(p, index, DeviceCmd::Read { at, blocks: 1, into: None, version });
     }
 
-    pub(super) fn doubt_read(&mut self, index: usize, done: Option<&Done<P>>) {
-        let opening = self.opening.as_ref().expect("the pool is being opened");
-        let doubtful = opening.doubtful[index];
-        let whole = |data: &P| self.arrived(data, 0, doubtful.at, |crc| crc == doubtful.crc);
+    pub(super) fn doubt_read(&mut self, p: &mut Parts<P>, index: usize, done: Option<&Done<P>>) {
+        let doubtful = self.doubtful[index];
+        let whole = |data: &P| p.arrived(data, 0, doubtful.at, |crc| crc == doubtful.crc);
         let torn = matches!(done, Some(Done::Data(data)) if !whole(data));
-        let opening = self.opening.as_mut().expect("the pool is being opened");
         match done {
             Some(_) if torn => {
                 mark!(BlockTorn);
-                opening.torn.insert((doubtful.chunk, doubtful.entry));
-                let before = Sequence(opening.tail[doubtful.chunk].sequence().0 - 1);
-                if !bug!(self.config, ReleasedBehindTorn) {
-                    opening.whole = opening.whole.min(before);
+                self.torn.insert((doubtful.chunk, doubtful.entry));
+                let before = Sequence(self.tail[doubtful.chunk].sequence().0 - 1);
+                if !bug!(p.config, ReleasedBehindTorn) {
+                    self.whole = self.whole.min(before);
                 }
             }
             Some(_) => {}
             None if doubtful.tries > 0 => {
                 mark!(DoubtReadAgain);
-                self.ask_doubtful(index);
+                self.ask_doubtful(p, index);
             }
             // What cannot be read may be whole, and promised: then the older version must not come back.
             None => mark!(DoubtUnreadable),

@@ -5,11 +5,13 @@
 //! its entries.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
-use thermocline_format::{MapEntry, PAGE_ENTRIES};
+use thermocline_format::{Location, MapEntry, PAGE_ENTRIES, VolumeId};
+use thermocline_types::Lba;
 
-use crate::engine::Engine;
-use crate::map::{Bits, Mapping, PAGE, VolumeMap, Wanted};
+use crate::engine::Parts;
+use crate::map::{Bits, Mapping, PAGE, Value, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -38,7 +40,7 @@ impl Unmapped {
 
     /// A block is mapped from now on.
     #[inline]
-    pub(super) fn map_again(&mut self, volume: u16, lba: u64) {
+    fn map_again(&mut self, volume: u16, lba: u64) {
         if self.0.is_empty() {
             return;
         }
@@ -70,21 +72,21 @@ impl Unmapped {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    pub(super) fn replay_unmap(
+impl Unmapped {
+    pub(super) fn replay_unmap<P: Payload>(
         &mut self,
-        unmapped: &mut Unmapped,
+        p: &mut Parts<P>,
         volume: u16,
         from: u64,
         until: u64,
     ) {
         for page in from / PAGE..until.div_ceil(PAGE) {
             let within = from.max(page * PAGE)..until.min((page + 1) * PAGE);
-            let map = self.volumes.map_mut(volume);
+            let map = p.volumes.map_mut(volume);
             if !map.is_loaded(page) {
                 // What the patch says is known, and of the rest, whether there is anything.
                 map.unmap_said(page, &within);
-                unmapped.unmap(volume, page, within.start, within.end);
+                self.unmap(volume, page, within.start, within.end);
                 continue;
             }
             if map.is_empty(page) {
@@ -99,19 +101,39 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    pub(super) fn replay_shrink(&mut self, unmapped: &mut Unmapped, volume: u16, blocks: u64) {
+    pub(super) fn replay_shrink<P: Payload>(&mut self, p: &mut Parts<P>, volume: u16, blocks: u64) {
         let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
-        let mut map = self.volumes.map(volume);
+        let mut map = p.volumes.map(volume);
         while let Some(found) = map.next_page(&mut page, Wanted::Held, &mut budget) {
             let end = ((found + 1) * PAGE).min(map.blocks);
             if found * PAGE >= blocks && !map.is_loaded(found) {
-                unmapped.cut(volume, found, map);
+                self.cut(volume, found, map);
             } else {
-                self.replay_unmap(unmapped, volume, blocks.max(found * PAGE), end);
+                self.replay_unmap(p, volume, blocks.max(found * PAGE), end);
             }
-            map = self.volumes.map(volume);
+            map = p.volumes.map(volume);
         }
         mark!(ShrinkReplayed);
-        self.drop_pages_beyond(volume, blocks);
+        p.drop_pages_beyond(volume, blocks);
+    }
+
+    /// A block is mapped, as the tail says.
+    pub(super) fn replay_block<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        volume: VolumeId,
+        lba: Lba,
+        crc: u32,
+        at: Location,
+    ) {
+        mark!(VolumeGone if volume.is_user() && p.volumes.slot(volume).is_none());
+        let Some(volume) = p.volumes.slot(volume) else { return };
+        let beyond = lba.0 >= p.volumes.map(volume).blocks;
+        mark!(BeyondEnd if beyond);
+        if !beyond {
+            let value = Value::new(p.config.geometry.address(at), crc);
+            p.volumes.map_mut(volume).set(lba.0, Mapping::At(value));
+            self.map_again(volume, lba.0);
+        }
     }
 }

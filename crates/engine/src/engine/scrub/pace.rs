@@ -1,9 +1,12 @@
 //! A scrub in the background leaves the devices to hosts. No request waits for its end.
 
+use std::fmt::Debug;
+
 use thermocline_types::{Time, UnitId};
 
 use super::{Asked, Scrub, Step};
-use crate::engine::{Engine, Phase};
+use crate::engine::scrub::Scrubber;
+use crate::engine::{Parts, Phase};
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -33,6 +36,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    /// That of a scrub that begins.
+    pub(crate) fn new(now: Time) -> Pace {
+        Pace { began: now, idle: now, busy: now }
+    }
+
     /// The last read has ended, or the pages of maps for its blocks are in memory.
     pub(super) fn rest(&mut self, now: Time) {
         let took = now.as_nanos().saturating_sub(self.began.as_nanos());
@@ -69,63 +77,45 @@ pub struct ScrubProgress {
     pub mended: u64,
 }
 
-impl<P: Payload> Engine<P> {
-    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end.
-    /// A pool that fails or is closed gives the scrub up. Returns whether it has begun: it does not while there is
-    /// another one, nor when the pool is not open.
-    pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
-        self.handle_timeout(now);
-        let begins = self.phase == Phase::Open && self.scrubs.is_empty();
-        if begins {
-            let pace = Pace { began: self.now, idle: self.now, busy: self.now };
-            self.begin_scrub(Asked::Background(pace), from);
-            self.settled = false;
+impl Scrubber {
+    /// The time at which a scrub in the background continues without any other event.
+    pub(crate) fn wakes(&self, now: Time, asked_at: Time) -> Option<Time> {
+        match self.scrubs.front()?.asked {
+            Asked::Background(pace) => pace.wakes(now, asked_at + QUIET),
+            Asked::Host(_) => None,
         }
-        begins
     }
+}
 
-    /// The scrub in the background, while there is one.
-    #[must_use]
-    pub fn background_scrub(&self) -> Option<ScrubProgress> {
-        let scrub = self.scrubs.iter().find(|scrub| matches!(scrub.asked, Asked::Background(_)))?;
-        Some(scrub.begun)
-    }
-
-    /// Whether the next step of a scrub must wait. A scrub with a waiting request never waits.
-    pub(super) fn scrub_rests(&self, scrub: &mut Scrub) -> bool {
-        let reads = match scrub.step {
-            Step::Walk(from) => from < scrub.end,
-            Step::Read => !scrub.left.is_empty(),
-            Step::Versions(_, from) => from < scrub.seen.len(),
+impl Scrub {
+    /// Whether the next step must wait. A scrub for which a request waits goes on at once, and so does one that is not
+    /// `alone`.
+    pub(super) fn rests<P: Payload>(&mut self, p: &Parts<P>, alone: bool) -> bool {
+        let reads = match self.step {
+            Step::Walk(from) => from < self.end,
+            Step::Read => !self.left.is_empty(),
+            Step::Versions(_, from) => from < self.seen.len(),
             _ => false,
         };
-        let Asked::Background(pace) = &mut scrub.asked else { return false };
-        if !reads || !self.scrubs.is_empty() {
+        let Asked::Background(pace) = &mut self.asked else { return false };
+        if !reads || !alone {
             return false;
         }
-        let quiet = self.now >= self.asked_at + QUIET;
-        let is_idle = quiet && self.ops.is_empty() && self.requests.is_empty();
+        let quiet = p.now >= p.asked_at + QUIET;
+        let is_idle = quiet && p.ops.is_empty() && p.requests.is_empty();
         mark!(ScrubYields if !is_idle);
-        !pace.begins(self.now, is_idle)
+        !pace.begins(p.now, is_idle)
     }
 
     /// Whether a scrub in the background ends here, because the pool failed or closes.
-    pub(super) fn scrub_is_given_up(&mut self, scrub: &Scrub) -> bool {
-        let background = matches!(scrub.asked, Asked::Background(_));
-        let given_up = background && scrub.waiting == 0 && self.phase != Phase::Open;
-        if given_up && scrub.is_in_unit() {
+    pub(super) fn is_given_up<P: Payload>(&self, p: &mut Parts<P>) -> bool {
+        let background = matches!(self.asked, Asked::Background(_));
+        let given_up = background && self.waiting == 0 && p.phase != Phase::Open;
+        if given_up && self.is_in_unit() {
             mark!(ScrubGivenUp);
-            self.space.drop_reader(scrub.unit);
+            p.space.drop_reader(self.unit);
         }
         given_up
-    }
-
-    /// The time at which a scrub in the background continues without any other event.
-    pub(crate) fn scrub_wakes(&self, now: Time) -> Option<Time> {
-        match self.scrubs.front()?.asked {
-            Asked::Background(pace) => pace.wakes(now, self.asked_at + QUIET),
-            Asked::Host(_) => None,
-        }
     }
 }
 

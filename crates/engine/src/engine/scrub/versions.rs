@@ -4,13 +4,16 @@
 //! blocks, parity among it, is made to agree with them at the end of a unit, and only where all of its blocks were
 //! right.
 
+use std::fmt::Debug;
+
 use thermocline_format::{Geometry, Location};
 use thermocline_types::Version;
 
 use super::{Counted, Scrub, Step};
 use crate::bugs::bug;
 use crate::device::{DeviceCmd, DeviceError, Done, FoundChunk};
-use crate::engine::{Engine, Op};
+use crate::engine::scrub::Scrubber;
+use crate::engine::{Op, Parts};
 use crate::healing::Heal;
 use crate::marks::mark;
 use crate::payload::Payload;
@@ -35,68 +38,20 @@ impl Disputed {
     }
 }
 
-impl<P: Payload> Engine<P> {
-    /// A header that not every version has leads to a block that counts: it is written again. The blocks of its chunk
-    /// are compared by themselves.
-    pub(super) fn scrub_header(&mut self, scrub: &mut Scrub, header: &Disputed) {
-        mark!(ScrubHeaderInOneVersion if header.only_in.is_some());
-        let Disputed { at, blocks, only_in } = *header;
-        if let Some(version) = only_in {
-            self.heal(Heal { at, blocks, version });
-        }
-        self.note_wrong(scrub, at);
-    }
-
-    /// A place that one version has wrong and another right.
-    fn note_wrong(&mut self, scrub: &mut Scrub, at: Location) {
-        if !scrub.wrong.contains(&at) {
-            scrub.wrong.push(at);
-            scrub.mended += 1;
-        }
-    }
-
+impl Scrubber {
     /// Another version than the one that was read first has right what stands at `at`.
-    pub(crate) fn version_was_wrong(&mut self, asked: &Op<P>, at: Location) {
+    pub(crate) fn version_was_wrong<P: Payload>(&mut self, asked: &Op<P>, at: Location) {
         let scrubs = matches!(asked, Op::ScrubRead { .. } | Op::ScrubVersion { .. });
         if scrubs && let Some(mut scrub) = self.scrubs.pop_front() {
-            self.note_wrong(&mut scrub, at);
+            scrub.note_wrong(at);
             self.scrubs.push_front(scrub);
         }
     }
 
-    /// Reads the next blocks of those that were compared without a member; behind the last member, what was wrong is
-    /// written again.
-    pub(super) fn scrub_versions(&mut self, scrub: &mut Scrub, member: u8, from: usize) {
-        if member == self.members_of(scrub.unit) || bug!(self.config, OneVersionScrubbed) {
-            scrub.step = Step::Heal;
-            return;
-        }
-        if from == 0 {
-            scrub.seen.sort_unstable_by_key(|block| block.value.address());
-        }
-        let Some(first) = scrub.seen.get(from) else {
-            scrub.step = Step::Versions(member + 1, 0);
-            return;
-        };
-        let per_block = self.config.geometry.logical_block().per_block();
-        let at = self.addresses.location(first.value.address());
-        let follows = |(nth, block): &(usize, &Counted)| {
-            let place = self.addresses.location(block.value.address());
-            place == Location { block: at.block + *nth as u32 * per_block, ..at }
-        };
-        let run = scrub.seen[from..].iter().enumerate().take(RUN).take_while(follows);
-        let blocks: Vec<Counted> = run.map(|(_, block)| *block).collect();
-        let (version, count) = (Version::without(member.into()), blocks.len());
-        scrub.waiting += 1;
-        scrub.step = Step::Versions(member, from + count.max(1));
-        let op = self.ops.insert(Op::ScrubVersion { blocks, version });
-        let blocks = count as u32;
-        self.device(op, DeviceCmd::Read { at, blocks, into: None, version });
-    }
-
     /// Blocks were read without a member. Where others have them right they were written again by now.
-    pub(crate) fn scrub_version_read(
+    pub(crate) fn version_read<P: Payload>(
         &mut self,
+        p: &mut Parts<P>,
         blocks: &[Counted],
         version: Version,
         done: &Result<Done<P>, DeviceError>,
@@ -105,26 +60,85 @@ impl<P: Payload> Engine<P> {
         mark!(ScrubVersionMissing if done.is_err());
         debug_assert!(!blocks.is_empty() && version != Version::AS_READ);
         if let Some(scrub) = self.scrubs.front_mut() {
-            scrub.answered(self.now);
+            scrub.answered(p.now);
         }
+    }
+}
+
+impl Scrub {
+    /// A header that not every version has leads to a block that counts: it is written again. The blocks of its chunk
+    /// are compared by themselves.
+    pub(super) fn header<P: Payload>(&mut self, p: &mut Parts<P>, header: &Disputed) {
+        mark!(ScrubHeaderInOneVersion if header.only_in.is_some());
+        let Disputed { at, blocks, only_in } = *header;
+        if let Some(version) = only_in {
+            p.heal(Heal { at, blocks, version });
+        }
+        self.note_wrong(at);
+    }
+
+    /// A place that one version has wrong and another right.
+    fn note_wrong(&mut self, at: Location) {
+        if !self.wrong.contains(&at) {
+            self.wrong.push(at);
+            self.mended += 1;
+        }
+    }
+
+    /// Reads the next blocks of those that were compared without a member; behind the last member, what was wrong is
+    /// written again.
+    pub(super) fn read_versions<P: Payload>(&mut self, p: &mut Parts<P>, member: u8, from: usize) {
+        if member == p.members_of(self.unit) || bug!(p.config, OneVersionScrubbed) {
+            self.step = Step::Heal;
+            return;
+        }
+        if from == 0 {
+            self.seen.sort_unstable_by_key(|block| block.value.address());
+        }
+        let Some(first) = self.seen.get(from) else {
+            self.step = Step::Versions(member + 1, 0);
+            return;
+        };
+        let per_block = p.config.geometry.logical_block().per_block();
+        let at = p.addresses.location(first.value.address());
+        let follows = |(nth, block): &(usize, &Counted)| {
+            let place = p.addresses.location(block.value.address());
+            place == Location { block: at.block + *nth as u32 * per_block, ..at }
+        };
+        let run = self.seen[from..].iter().enumerate().take(RUN).take_while(follows);
+        let blocks: Vec<Counted> = run.map(|(_, block)| *block).collect();
+        let (version, count) = (Version::without(member.into()), blocks.len());
+        self.waiting += 1;
+        self.step = Step::Versions(member, from + count.max(1));
+        let op = p.ops.insert(Op::ScrubVersion { blocks, version });
+        let blocks = count as u32;
+        p.device(op, DeviceCmd::Read { at, blocks, into: None, version });
     }
 
     /// Waits until what was wrong is written again. Then what members hold beside the blocks is made to agree with
     /// these, where one was wrong and all are right now. Returns whether anything was done.
-    pub(super) fn scrub_heals(&mut self, scrub: &mut Scrub) -> bool {
-        if self.healing.is_under_way() {
+    pub(super) fn heals<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        if p.healing.is_under_way() {
             return false;
         }
-        let wrong = !std::mem::take(&mut scrub.wrong).is_empty();
-        let right = scrub.damaged == scrub.begun.damaged;
-        if wrong && right && !bug!(self.config, ParityNotScrubbed) {
+        let wrong = !std::mem::take(&mut self.wrong).is_empty();
+        let right = self.damaged == self.begun.damaged;
+        if wrong && right && !bug!(p.config, ParityNotScrubbed) {
             mark!(ScrubAgrees);
-            let (at, version) = (Location { unit: scrub.unit, block: 0 }, Version::AS_READ);
-            self.heal(Heal { at, blocks: scrub.end, version });
+            let (at, version) = (Location { unit: self.unit, block: 0 }, Version::AS_READ);
+            p.heal(Heal { at, blocks: self.end, version });
             return true;
         }
-        scrub.disputed.clear();
-        self.scrub_over(scrub);
+        self.disputed.clear();
+        self.over(p);
         true
+    }
+
+    /// The unit is done with.
+    pub(super) fn over<P: Payload>(&mut self, p: &mut Parts<P>) {
+        p.space.drop_reader(self.unit);
+        self.seen.clear();
+        self.step = Step::Next;
+        self.unit.0 += 1;
     }
 }

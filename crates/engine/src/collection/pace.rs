@@ -21,7 +21,7 @@ const BEGINNING: f64 = 0.5;
 
 /// Copies that were earned and not spent.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     credit: f64,
     /// Copies that the victim needed fewer than its mean so far: they are not owed as yet.
     saved: f64,
@@ -47,7 +47,7 @@ impl Default for Pace {
 impl Pace {
     /// A victim was chosen: copying its `valid` blocks frees `unit` logical blocks, less what they take elsewhere in
     /// units that hold `dense` of them.
-    pub(super) fn set_ratio(&mut self, valid: u32, unit: u32, dense: u64) {
+    pub(crate) fn set_ratio(&mut self, valid: u32, unit: u32, dense: u64) {
         let (valid, unit) = (f64::from(valid), f64::from(unit));
         let gain = (unit - valid * unit / dense as f64).max(1.0);
         self.ratio = valid / gain;
@@ -55,7 +55,7 @@ impl Pace {
 
     /// A victim was chosen of which `written` logical blocks were written, and `valid` are valid. What the one before
     /// saved is not owed any more.
-    pub(super) fn begin(&mut self, valid: u32, written: u32) {
+    pub(crate) fn begin(&mut self, valid: u32, written: u32) {
         self.share = f64::from(valid) / f64::from(written.max(1));
         self.credit = (self.credit - self.saved).max(0.0);
         self.saved = 0.0;
@@ -64,7 +64,7 @@ impl Pace {
     /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. Where that is less
     /// than in the mean, looking through them is worth the copies that they save, until it has more. Else hosts would
     /// wait for as long as it takes to find a block to copy, though nothing is to be done for it but to read headers.
-    pub(super) fn look_through(&mut self, blocks: u32, valid: u32) {
+    pub(crate) fn look_through(&mut self, blocks: u32, valid: u32) {
         let fewer = self.share * f64::from(blocks) - f64::from(valid);
         self.saved = (self.saved + fewer).max(0.0);
     }
@@ -75,14 +75,14 @@ impl Pace {
     }
 
     /// Victims are of units that hold so many blocks.
-    pub(super) fn set_unit(&mut self, blocks: u64) {
+    pub(crate) fn set_unit(&mut self, blocks: u64) {
         self.unit = blocks as f64;
     }
 
     /// `blocks` logical blocks were written that are no copies. `urgency` is 0 when collection begins, and 1 when the
     /// units held ahead are used up. Where less may be owed than before, that falls by as much as is earned, so that
     /// the host is held back bit by bit.
-    pub(super) fn earn(&mut self, blocks: u32, urgency: f64) {
+    pub(crate) fn earn(&mut self, blocks: u32, urgency: f64) {
         let earned = f64::from(blocks) * self.ratio * (BEGINNING + urgency);
         mark!(AwaitedBeforeDebts if self.is_behind());
         self.beyond = if self.is_behind() { self.beyond + earned } else { 0.0 };
@@ -92,28 +92,28 @@ impl Pace {
     }
 
     /// Copies that may be made now, `most` in one step.
-    pub(super) fn affords(&self, most: usize) -> usize {
+    pub(crate) fn affords(&self, most: usize) -> usize {
         self.owed().clamp(0.0, most as f64) as usize
     }
 
-    pub(super) fn spend(&mut self, copies: usize) {
+    pub(crate) fn spend(&mut self, copies: usize) {
         self.credit = (self.credit - copies as f64).max(0.0);
         // One of two pays for others: these are not to wait until nobody waits for anything.
         self.beyond = (self.beyond - copies as f64 / 2.0).max(0.0);
     }
 
     /// Whether so many are owed that the host waits.
-    pub(super) fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.owed() >= DEBT + self.allowed
     }
 
     /// Whether so many are owed that the host waits with what somebody waits for, too.
-    pub(super) fn is_far_behind(&self) -> bool {
+    pub(crate) fn is_far_behind(&self) -> bool {
         self.is_behind() && self.beyond >= BEYOND
     }
 
     /// Nothing is owed: units are plenty, or nothing can be copied. Returns whether the host waited.
-    pub(super) fn forgive(&mut self) -> bool {
+    pub(crate) fn forgive(&mut self) -> bool {
         let behind = self.is_behind();
         self.credit = 0.0;
         behind

@@ -7,7 +7,7 @@ use thermocline_format::{
     BLOCK_BYTES, ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Generation, Geometry,
     LogicalBlock, PackedBlock, Packer, PoolId, Revision, Sequence, VolumeId, crc32c, packed_block,
 };
-use thermocline_types::Class;
+use thermocline_types::{Class, Lba};
 
 use super::*;
 use crate::config::Config;
@@ -55,15 +55,15 @@ impl Payload for Block {
     }
 }
 
-fn engine() -> Engine<Block> {
+fn parts() -> Parts<Block> {
     let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
     let config = Config::new(geometry.expect("sound units"));
-    Engine::format(config, POOL, 1).expect("a configuration that works")
+    Parts::new(config, 1, POOL)
 }
 
 /// The header of a chunk of `pool` at `at` with `block` packed in it, as it stands on media: 4096 bytes.
 fn header(pool: PoolId, at: Location, block: &[u8]) -> Vec<u8> {
-    let geometry = engine().config.geometry;
+    let geometry = parts().config.geometry;
     let origin = ChunkOrigin {
         pool,
         location: at,
@@ -89,7 +89,7 @@ fn header(pool: PoolId, at: Location, block: &[u8]) -> Vec<u8> {
 /// What arrives where `bytes` were read at [`AT`] and a block with checksum `crc` is expected.
 fn arrives(bytes: &[u8], passes: impl Fn(u32) -> bool) -> Option<Vec<u8>> {
     let read = Block::new(bytes);
-    let arrived = engine().arrived(&read, 0, AT, passes);
+    let arrived = parts().arrived(&read, 0, AT, passes);
     let bytes = read.0.borrow().clone();
     arrived.then_some(bytes)
 }

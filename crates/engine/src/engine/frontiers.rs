@@ -1,0 +1,143 @@
+//! The units that are open: where the next chunk of a class goes, which unit is opened for it, and when one is closed.
+
+use thermocline_format::{DeviceState, Location, MediaClass};
+use thermocline_ftl::placement::{Classifier as _, Write};
+use thermocline_types::{Class, UnitId};
+
+use crate::bugs::bug;
+use crate::device::DeviceCmd;
+use crate::engine::{Op, Parts};
+use crate::marks::mark;
+use crate::payload::Payload;
+use crate::request::{Action, Notice};
+
+impl<P: Payload> Parts<P> {
+    /// The class that placement chooses for a block.
+    #[inline]
+    pub(crate) fn classify(&mut self, write: Write) -> Class {
+        let class = self.config.placement.place(write);
+        if self.config.placement.renamed() {
+            (0..self.config.placement_classes())
+                .for_each(|class| self.close_frontier(Class(class)));
+        }
+        class
+    }
+
+    /// Takes an empty unit out of service.
+    pub(crate) fn retire(&mut self, unit: UnitId) {
+        self.space.retire(unit);
+        if self.config.geometry.state_of(unit) == DeviceState::Active {
+            self.actions.push_back(Action::Notice(Notice::Retired(unit)));
+        }
+    }
+
+    /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.
+    pub(crate) fn condemn(&mut self, unit: UnitId) {
+        if self.space.condemn(unit) {
+            // Chunks to be replayed may stand in it: the sooner they need not be, the better.
+            self.want_checkpoint();
+        }
+    }
+
+    /// The class of a block that the host writes to `media`.
+    #[inline]
+    pub(crate) fn class_of_write(&mut self, media: MediaClass, write: Write) -> Class {
+        match self.config.arrivals() {
+            Some(arrivals) if media == MediaClass::Fast => arrivals,
+            // The unit that it was in says nothing of its life: it may have been a fast one.
+            Some(_) => self.classify(Write::plain(write.lba, write.now)),
+            None => self.classify(write),
+        }
+    }
+
+    /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a
+    /// header and `least` behind it. Opens a unit if need be; `None` when there is none to open.
+    pub(crate) fn room(&mut self, class: Class, least: u32) -> Option<(Location, u32)> {
+        let block = self.config.geometry.logical_block();
+        let least = block.chunk_header(1) + least;
+        loop {
+            let at = match self.space.next_of(class) {
+                Some(at) => at,
+                None => self.open_unit(class)?,
+            };
+            let room = self.config.geometry.blocks_per_unit() - at.block;
+            if room >= least {
+                return Some((at, room.min(block.max_chunk())));
+            }
+            self.close_frontier(class);
+        }
+    }
+
+    /// Whether the unit that is open for `class` has room for a block.
+    pub(crate) fn has_room_for_block(&self, class: Class) -> bool {
+        let block = self.config.geometry.logical_block();
+        let least = block.chunk_header(1) + block.per_block();
+        let units = self.config.geometry.blocks_per_unit();
+        self.space.next_of(class).is_some_and(|at| units - at.block >= least)
+    }
+
+    /// Opens a unit for `class`. The last ones are for metadata alone: without room for a checkpoint no unit could ever
+    /// be freed after a crash.
+    fn open_unit(&mut self, class: Class) -> Option<Location> {
+        let media = self.config.media_of(class);
+        // A device lets so many zones be active, and one stays so until it is full or finished.
+        let most = self.config.max_open_units[media as usize];
+        let many = most < u32::MAX && self.space.active_units(media) > most;
+        if many && !bug!(self.config, ZonesNotCounted) {
+            mark!(WaitsForZone);
+            return None;
+        }
+        let may_open = class == self.config.metadata_class() || self.may_open(class);
+        mark!(NoUnitForHost if !may_open);
+        let at = may_open.then(|| self.space.open(class, media))??;
+        if Some(class) == self.config.arrivals() {
+            self.destage.opened(self.now);
+        } else if class.0 < self.config.placement_classes() {
+            self.config.placement.opened(self.space.units(), at.unit, self.host_writes);
+            self.close_idle();
+        }
+        Some(at)
+    }
+
+    /// Closes units that are open for classes which nothing goes to any more: what is left of them is of no use.
+    fn close_idle(&mut self) {
+        while let Some(class) = self.space.idle_class() {
+            mark!(IdleUnitClosed);
+            self.close_frontier(class);
+        }
+    }
+
+    /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:
+    /// a release may wait for them, and for that the checkpoint that shortens it.
+    pub(crate) fn may_open(&self, class: Class) -> bool {
+        let replacing = self.cache.has_replacements() && self.table_has_last_room();
+        let media = self.config.media_of(class);
+        let held = if media != self.config.host_media() {
+            self.held_from_destage()
+        } else if self.collection.borrows() {
+            self.held_from_borrowers()
+        } else {
+            self.metadata_hold()
+        };
+        self.space.free_units(media) > held && (self.table_has_room() || replacing)
+    }
+
+    pub(crate) fn close_frontier(&mut self, class: Class) {
+        if let Some(at) = self.space.close(class, self.host_writes) {
+            if Some(class) == self.config.arrivals() {
+                self.destage.closed(at.unit, self.now);
+            }
+            self.finish_if_quiet(at.unit);
+        }
+    }
+
+    /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
+    pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) {
+        if let Some(left) = self.space.finish_if_quiet(unit) {
+            let bytes = self.config.geometry.logical_block().bytes() as u64;
+            self.stats.unused_bytes += u64::from(left) * bytes;
+            let op = self.ops.insert(Op::Finish { unit });
+            self.device(op, DeviceCmd::Finish(unit));
+        }
+    }
+}
