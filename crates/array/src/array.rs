@@ -494,7 +494,7 @@ impl<M: Memory> Array<M> {
     fn begin(&mut self, token: Token, command: Command<M::Buffer>) {
         match command {
             Command::Read { at, into, version } => self.read(token, at, into, version),
-            Command::Heal { at, bytes, version } => self.heal(token, at, bytes, version),
+            Command::Heal(ranges) => self.heal(token, &ranges),
             Command::Distrust { version, .. } => self.distrust(token, version),
             Command::Flush(_) => self.flushes.push(token),
             command => self.take(token, command),

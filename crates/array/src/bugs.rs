@@ -47,6 +47,8 @@ pub enum ArrayBug {
     VersionNotHeeded,
     /// A heal is answered without a rewrite.
     NothingHealed,
+    /// A strip of a heal is computed from strips that the heal has written before.
+    HealedOneByOne,
     /// The wrong parity of a verified row is not rewritten.
     ParityNotHealed,
     /// A row that leaves the log gets parity of the members' bytes instead of the logged bytes.

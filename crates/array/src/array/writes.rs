@@ -105,7 +105,7 @@ fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
     match command {
         Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
         Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
-        Command::Heal { .. } | Command::Distrust { .. } | Command::Flush(_) => {
+        Command::Heal(_) | Command::Distrust { .. } | Command::Flush(_) => {
             unreachable!("the command changes no unit")
         }
     }

@@ -67,7 +67,7 @@ impl Disk {
                 _ => Work::Flush { device, submitted: self.tick },
             },
             // This disk keeps its bytes once.
-            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => Work::Nothing,
+            IoCmd::Heal(_) | IoCmd::Distrust { .. } => Work::Nothing,
             IoCmd::Read { at, into, .. } => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, Some(at), None);

@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use thermocline_array::{
-    Access, Array, Command, Completion, FoundArray, Memory, Token, decide, newest_label,
+    Access, Array, Command, Completion, FoundArray, HealRange, Memory, Token, decide, newest_label,
 };
 use thermocline_engine::wire::{ByteRun as _, InBytes, IoCmd, IoJob};
-use thermocline_engine::{DeviceError, OpId};
+use thermocline_engine::{DeviceError, Heal, OpId};
 use thermocline_format::{
     Geometry, Location, MediaClass, PoolDevice, RAID_PLACE_BYTES, RaidLabel, RaidShape,
 };
@@ -285,7 +285,8 @@ impl Layer {
     /// The members of each group have these versions, which an engine can ask for.
     pub(super) fn group_of(&self, cmd: &IoCmd<InBytes<Data>>) -> Option<usize> {
         let unit = match cmd {
-            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } | IoCmd::Heal { at, .. } => at.unit,
+            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } => at.unit,
+            IoCmd::Heal(places) => places[0].at.unit,
             IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => *unit,
             IoCmd::Distrust { unit, .. } => *unit,
             IoCmd::Flush(device) => {
@@ -327,9 +328,12 @@ impl Layer {
         let command = match cmd {
             IoCmd::Write { at, parts, class } => Command::Write { at: offset(at), parts, class },
             IoCmd::Read { at, into, version } => Command::Read { at: offset(at), into, version },
-            IoCmd::Heal { at, blocks, version } => {
-                let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
-                Command::Heal { at: offset(at), bytes, version }
+            IoCmd::Heal(places) => {
+                let range = |Heal { at, blocks, version }: Heal| {
+                    let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
+                    HealRange { at: offset(at), bytes, version }
+                };
+                Command::Heal(places.into_iter().map(range).collect())
             }
             IoCmd::Distrust { unit, version } => {
                 Command::Distrust { at: layout.start(own(unit)), version }
@@ -378,7 +382,7 @@ impl Layer {
                 Command::Reset(own) => IoCmd::Reset(unit(own)),
                 Command::Zero(own) => IoCmd::Zero(unit(own)),
                 Command::Finish(own) => IoCmd::Finish(unit(own)),
-                Command::Heal { .. } | Command::Distrust { .. } => {
+                Command::Heal(_) | Command::Distrust { .. } => {
                     panic!("members are not asked to heal")
                 }
             };

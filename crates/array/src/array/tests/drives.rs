@@ -267,7 +267,7 @@ impl TestDrive {
                 drive.cached = kept;
             }
             Command::Finish(_) => {}
-            Command::Heal { .. } | Command::Distrust { .. } => unreachable!("no member gets it"),
+            Command::Heal(_) | Command::Distrust { .. } => unreachable!("no member gets it"),
         }
         Ok(())
     }

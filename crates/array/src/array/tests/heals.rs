@@ -10,6 +10,7 @@ use super::world::{
     open, open_well, read_version, shape,
 };
 use super::{PROGRAM, SHORT, open_some, presences, with_a_stale_member};
+use crate::HealRange;
 use crate::bugs::{ArrayBug, set};
 
 /// A program that writes to another unit than the examined one.
@@ -186,9 +187,45 @@ fn healed_beside_a_wrong_piece() -> Result<(), String> {
     images[member].insert(block, vec![7; BLOCK].into());
     let bench = bench(RaidLevel::Parity, images, 5);
     let mut raid = open_well(&bench);
-    let heal = Command::Heal { at: at(0, 2), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    let heal = Command::Heal(vec![HealRange {
+        at: at(0, 2),
+        bytes: 2 * BLOCK as u64,
+        version: Version::AS_READ,
+    }]);
     assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
     written.judge(&mut raid, true)
+}
+
+/// A crash changed two pieces and the parity of a row alike. One command heals both pieces.
+fn healed_together() -> Result<(), String> {
+    let (mut images, mut written) = reopened(&[Doing::Append(&[(0, 6)]), Doing::Flush]);
+    let (level, shape) = (RaidLevel::Parity, shape(RaidLevel::Parity));
+    let [(first, block), (second, _)] = places(level);
+    for member in [first, second, shape.parity_of(0, 0).expect("it has parity")] {
+        let mut changed = images[member][&block].to_vec();
+        changed[..512].iter_mut().for_each(|byte| *byte ^= 0x55);
+        images[member].insert(block, changed.into());
+    }
+    let bench = bench(level, images, 5);
+    let mut raid = open_well(&bench);
+    let heal = |index, member| {
+        let (at, version) = (at(0, index), Version::without(member));
+        HealRange { at, bytes: BLOCK as u64, version }
+    };
+    let both = Command::Heal(vec![heal(0, first), heal(2, second)]);
+    assert_eq!(carry_out(&mut raid, both).result, Ok(()));
+    let healed = |member: usize| raid.array.status().healed[member].places;
+    assert_eq!([healed(first), healed(second)], [1, 1]);
+    written.judge(&mut raid, false)?;
+    let whole = HealRange { at: at(0, 0), bytes: 6 * BLOCK as u64, version: Version::AS_READ };
+    assert_eq!(carry_out(&mut raid, Command::Heal(vec![whole])).result, Ok(()));
+    drop(raid);
+    compare_without_each(&bench, &written)
+}
+
+#[test]
+fn pieces_of_a_row_that_changed_alike_are_healed_together() {
+    healed_together().unwrap();
 }
 
 #[test]
@@ -239,7 +276,7 @@ fn the_log_of_a_member_that_lacks_something_counts_for_nothing() {
 
 /// Changes the group without effect, so that the group may write.
 fn begin(raid: &mut Raid) {
-    let none = Command::Heal { at: at(0, 0), bytes: 0, version: Version::AS_READ };
+    let none = Command::Heal(vec![HealRange { at: at(0, 0), bytes: 0, version: Version::AS_READ }]);
     assert_eq!(carry_out(raid, none).result, Ok(()));
 }
 
@@ -264,6 +301,7 @@ fn deliberate_bugs_of_healing_are_caught() {
     catches(ArrayBug::LogNotHeeded, full_log);
     catches(ArrayBug::StaleLog, put_back_with_its_log);
     catches(ArrayBug::UnverifiedBelieved, healed_beside_a_wrong_piece);
+    catches(ArrayBug::HealedOneByOne, healed_together);
     for bug in [ArrayBug::VersionNotHeeded, ArrayBug::NothingHealed, ArrayBug::ParityNotHealed] {
         catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
     }
@@ -338,7 +376,7 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
         assert_eq!((answer.result, answer.degraded), (Ok(()), Some(version)));
         written.compare(&mut raid).unwrap();
         assert!(bench.state().bad.contains(&first), "nobody verified what the others have");
-        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version };
+        let heal = Command::Heal(vec![HealRange { at: at(0, 0), bytes: BLOCK as u64, version }]);
         assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
         assert!(bench.state().bad.is_empty());
         let healed = raid.array.status().healed[first.0];
@@ -366,7 +404,8 @@ fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
         bench.state().bad.insert(other);
         let without = Version::without(member);
         assert_eq!(read_version(&mut raid, 0, 0, without).map(drop), io);
-        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: without };
+        let heal =
+            Command::Heal(vec![HealRange { at: at(0, 0), bytes: BLOCK as u64, version: without }]);
         assert!(carry_out(&mut raid, heal).result.is_err());
         assert!(raid.is_whole());
         // The other member of the row is gone. No version without this member exists, and the member cannot be
@@ -409,7 +448,11 @@ fn a_heal_of_a_mirror_writes_the_verified_bytes_and_no_more() {
     let [_, (copy, first)] = places(RaidLevel::Mirrored);
     let wrong: Blocks = (first..first + 4).map(|block| (block, vec![7; BLOCK].into())).collect();
     bench.state().drives[copy].durable.extend(wrong.clone());
-    let heal = Command::Heal { at: at(0, 1), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    let heal = Command::Heal(vec![HealRange {
+        at: at(0, 1),
+        bytes: 2 * BLOCK as u64,
+        version: Version::AS_READ,
+    }]);
     assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
     assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
     let blocks = bench.state().drives[copy].durable.clone();

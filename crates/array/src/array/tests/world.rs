@@ -5,6 +5,7 @@ use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
 
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
+use crate::HealRange;
 
 /// The levels that survive the loss of a member.
 pub const LEVELS: [RaidLevel; 2] = [RaidLevel::Parity, RaidLevel::Mirrored];
@@ -396,7 +397,10 @@ impl Written {
         for (number, unit) in self.units.iter().enumerate() {
             let bytes = (unit.blocks.len().max(1) * BLOCK) as u64;
             let (at, version) = (at(number, 0), Version::AS_READ);
-            raid.submit(Token(number as u64), Command::Heal { at, bytes, version });
+            raid.submit(
+                Token(number as u64),
+                Command::Heal(vec![HealRange { at, bytes, version }]),
+            );
         }
         wait_for(raid, UNITS);
     }
@@ -414,7 +418,11 @@ impl Written {
                 };
                 let Some(version) = Version::all(members).find(is_right) else { break };
                 if version != Version::AS_READ && heals {
-                    let heal = Command::Heal { at: at(unit, block), bytes: BLOCK as u64, version };
+                    let heal = Command::Heal(vec![HealRange {
+                        at: at(unit, block),
+                        bytes: BLOCK as u64,
+                        version,
+                    }]);
                     raid.submit(Token(0), heal);
                     let healed = wait_for(raid, 1);
                     if healed != [Ok(())] {

@@ -14,9 +14,9 @@ use thermocline_types::{UnitId, Version};
 use super::{Recovery, Step};
 use crate::bugs::bug;
 use crate::config::Config;
-use crate::device::{DeviceCmd, FoundChunk, PageBytes};
+use crate::device::{DeviceCmd, FoundChunk, Heal, PageBytes};
 use crate::engine::Parts;
-use crate::healing::{Heal, Read};
+use crate::healing::Read;
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -80,10 +80,13 @@ impl<P: Payload> Recovery<P> {
             mark!(SingleHeaderHealed);
             p.healing.keep(one.header);
         }
-        for heal in p.healing.take() {
-            if !bug!(p.config, NothingHealed) {
-                self.ask(p, 0, heal.command());
-            }
+        if bug!(p.config, NothingHealed) {
+            return;
+        }
+        let mut found = p.healing.take();
+        found.sort_unstable();
+        for of_unit in found.chunk_by(|one, other| one.at.unit == other.at.unit) {
+            self.ask(p, 0, DeviceCmd::Heal(of_unit.to_vec()));
         }
     }
 
@@ -114,7 +117,7 @@ impl<P: Payload> Recovery<P> {
         for heal in std::mem::take(&mut self.unequal) {
             mark!(MadeEqual);
             if !bug!(p.config, LeftUnequal) {
-                self.ask(p, 0, heal.command());
+                self.ask(p, 0, DeviceCmd::Heal(vec![heal]));
             }
         }
     }
