@@ -37,6 +37,8 @@ pub enum ArrayBug {
     SlotUsedAgain,
     /// Bytes are written while they are copied.
     CopyOverWrites,
+    /// A filled member counts as whole although some of its bytes could not be computed.
+    HolesFilled,
     /// A member being filled is read as if it were complete.
     ReadWhatIsLacking,
     /// A flush does not wait for writes that were submitted before it.

@@ -18,7 +18,7 @@ pub(super) type HealKey = usize;
 pub(super) type Strips = Vec<(usize, Range<u64>)>;
 
 /// The first healed places of a member are reported singly, later places at each power of two. Chosen, not measured.
-const TOLD: u64 = 8;
+pub(super) const TOLD: u64 = 8;
 
 /// A heal under way.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use thermocline_types::{Bytes, Class, DeviceError, Version};
 
 use super::gather::Why;
-use super::heals::{HealKey, Mending, Strips};
+use super::heals::{HealKey, Mending, Strips, TOLD};
 use super::image::exclusive_or;
 use super::reads::{How, Then};
 use super::{Array, Front, Image, What};
@@ -207,7 +207,7 @@ impl<M: Memory> Array<M> {
         if self.rebuild.pace.not_before() > self.now {
             return None;
         }
-        let (unit, strip) = self.rebuild.next(&self.shape)?;
+        let (unit, strip) = self.rebuild.next(&self.shape, self.now)?;
         self.rebuild.pace.spend(strip.end - strip.start, self.now);
         Some((unit, member, strip))
     }
@@ -489,7 +489,8 @@ impl<M: Memory> Array<M> {
         self.end_job();
     }
 
-    /// Counts a part of the member being filled as written, or handles its error.
+    /// Counts a part of the member being filled as written, or handles its error. Of many places without data, only
+    /// some are reported.
     fn filled(&mut self, member: usize, strip: &Range<u64>, result: Result<(), Fault>) {
         if self.members[member].standing != MemberState::Filling {
             return;
@@ -502,7 +503,11 @@ impl<M: Memory> Array<M> {
             if self.rebuild.cut(strip) {
                 return;
             }
-            self.say(ArrayNotice::NotFilled { member, bytes, fault });
+            let places = self.rebuild.failed(bytes, &self.shape, self.now);
+            if places <= TOLD || places.is_power_of_two() {
+                self.say(ArrayNotice::NotFilled { member, bytes, fault, places });
+            }
+            return;
         }
         self.rebuild.computed(bytes, &self.shape);
     }

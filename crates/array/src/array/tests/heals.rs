@@ -306,6 +306,7 @@ fn deliberate_bugs_of_healing_are_caught() {
         catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
     }
     for level in LEVELS {
+        catches(ArrayBug::HolesFilled, || filled_with_holes(level));
         catches(ArrayBug::DistrustBeforeLabel, || rolled_back(level, 0..24));
         catches(ArrayBug::WritesBeforeChange, || nothing_is_written(level, 0..6));
     }
@@ -393,6 +394,44 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
         assert!(written.compare(&mut raid).is_err());
         assert!(raid.is_whole() && bench.state().bad.len() == 2);
     }
+}
+
+/// A source of a fill answers every read with an error.
+fn filled_with_holes(level: RaidLevel) -> Result<(), String> {
+    let (stale, source) = (0, 1);
+    let (images, written) = with_a_stale_member(level, 2, stale);
+    let bench = bench(level, images, 9);
+    let mut raid = open_well(&bench);
+    begin(&mut raid);
+    let strips = shape(level).head_units() as u64 * shape(level).strip() / BLOCK as u64;
+    bench.state().bad = (strips..strips + 500).map(|block| (source, block)).collect();
+    fill_up(&mut raid);
+    let status = raid.array.status();
+    if status.members[stale] != MemberState::Filling {
+        return Err("a member with holes counts as whole".to_owned());
+    }
+    assert!(status.holes > Bytes(0) && status.holes == status.lacking, "{status:?}");
+    let said: Vec<ArrayNotice> = std::iter::from_fn(|| raid.array.poll_notice()).collect();
+    let holes = said.iter().filter(|one| matches!(one, ArrayNotice::NotFilled { .. })).count();
+    assert!((1..20).contains(&holes), "{said:?}");
+    drop(raid);
+    // The source reads again while the member has holes: the holes are filled later.
+    let mut raid = open_well(&bench);
+    begin(&mut raid);
+    fill_up(&mut raid);
+    assert!(!raid.is_whole());
+    bench.state().bad.clear();
+    raid.array.handle_timeout(Time(120_000_000_000));
+    fill_up(&mut raid);
+    assert!(raid.is_whole(), "{:?}", raid.array.status());
+    assert_eq!(raid.array.status().holes, Bytes(0));
+    drop(raid);
+    compare_without_each(&bench, &written)
+}
+
+#[test]
+fn a_member_is_not_whole_where_a_source_of_its_fill_did_not_read() {
+    LEVELS.into_iter().for_each(|level| filled_with_holes(level).unwrap());
 }
 
 #[test]

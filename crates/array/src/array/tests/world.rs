@@ -240,12 +240,16 @@ fn state_of(raid: &Raid) -> String {
     )
 }
 
-/// Runs the group until all members are current and labelled, or a member is gone.
+/// Runs the group until all members are current and labelled, a member is gone, or filling rests.
 pub fn fill_up(raid: &mut Raid) {
     let going =
         |array: &Array<Heap>| array.filling().is_some() || array.stale || array.relabel.is_some();
-    let stops = |array: &Array<Heap>| array.broken().is_some() || array.rebuild.is_stopped();
+    let rests = |array: &Array<Heap>| array.rebuild.pace.not_before() > array.now;
+    let stops = |array: &Array<Heap>| {
+        array.broken().is_some() || array.rebuild.is_stopped() || rests(array)
+    };
     raid.work_until("filled", |array| stops(array) || !going(array));
+    raid.array.handle_timeout(Time::ZERO);
 }
 
 #[derive(Clone, Copy, Debug)]
