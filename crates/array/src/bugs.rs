@@ -49,6 +49,8 @@ pub enum ArrayBug {
     VersionNotHeeded,
     /// A heal is answered without a rewrite.
     NothingHealed,
+    /// A job believes what it has read once.
+    ReadOnce,
     /// A strip of a heal is computed from strips that the heal has written before.
     HealedOneByOne,
     /// The wrong parity of a verified row is not rewritten.

@@ -18,6 +18,9 @@ use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
 /// Jobs that may begin and end at once before other work gets a turn. Chosen, not measured.
 const JOBS: usize = 64;
 
+/// How often a job reads its bytes until two reads in a row agree. Chosen, not measured.
+const READS: u8 = 5;
+
 /// The task of a job.
 #[derive(Clone, Debug)]
 enum Work {
@@ -51,8 +54,11 @@ pub(super) struct Job<B> {
     /// The data and the parity, as read.
     data: Option<B>,
     parity: Option<B>,
-    /// Computed bytes of strips, each with its member.
-    computed: Vec<(usize, Range<u64>, Vec<u8>)>,
+    /// Strips with their members, and the bytes computed of each.
+    computed: Vec<(usize, Range<u64>, Option<Vec<u8>>)>,
+    /// How often the job has read its bytes, and the bytes of the last time; `None` where they were not read.
+    reads: u8,
+    read_before: Vec<Option<Vec<u8>>>,
     waits: usize,
     fault: Option<Fault>,
     /// Whether the row stays in the log although its parity agrees.
@@ -146,7 +152,10 @@ impl<M: Memory> Array<M> {
     }
 
     fn compute(&mut self, unit: u32, strips: Strips) {
-        self.job.as_mut().expect("a job is under way").waits = strips.len();
+        let job = self.job.as_mut().expect("a job is under way");
+        job.waits = strips.len();
+        job.computed =
+            strips.iter().cloned().map(|(member, strip)| (member, strip, None)).collect();
         for (index, (member, strip)) in strips.into_iter().enumerate() {
             if !self.begin_gather(unit, member, strip, Why::Job(index)) {
                 self.job_gathered(index, Err(DeviceError::Gone.into()));
@@ -272,11 +281,43 @@ impl<M: Memory> Array<M> {
         }
     }
 
+    /// Why the job cannot go on with what it has read, if it cannot; `None` while it reads again.
+    fn fault_of_reads(&mut self, read: &[&M::Buffer]) -> Option<Option<Fault>> {
+        let fault = self.job.as_ref().expect("a job is under way").fault;
+        let bytes = |buffer: &&M::Buffer| fault.is_none().then(|| M::read(buffer, <[u8]>::to_vec));
+        let sure = self.agrees(read.iter().map(bytes).collect())?;
+        let unsure = sure.contains(&false).then(|| DeviceError::Io.into());
+        Some(fault.or(unsure))
+    }
+
+    /// Which of the bytes read by the job can be relied on; `None` while the job reads again. A member may give wrong
+    /// bytes once, or fail once. A wrong parity or log would follow, and no check of the user covers them. So two reads
+    /// in a row must agree. The bytes of a fill are checked when they are used.
+    fn agrees(&mut self, read: Vec<Option<Vec<u8>>>) -> Option<Vec<bool>> {
+        let job = self.job.as_mut().expect("a job is under way");
+        let fills = matches!(job.work, Work::Fill { .. }) || bugs::has(ArrayBug::ReadOnce);
+        let gone = job.fault.is_some_and(|fault| fault.error == DeviceError::Gone);
+        let same = |index: usize, bytes: &Option<Vec<u8>>| {
+            bytes.is_some() && (fills || job.read_before.get(index) == Some(bytes))
+        };
+        let sure = read.iter().enumerate().map(|(index, bytes)| same(index, bytes));
+        let sure: Vec<bool> = sure.collect();
+        job.reads += 1;
+        if !sure.contains(&false) || fills || gone || job.reads >= READS {
+            return Some(sure);
+        }
+        (job.read_before, job.fault, job.step) = (read, None, Step::Wait);
+        self.start_job();
+        None
+    }
+
     /// Resumes a row: the bytes before the next write have been read.
     fn loaded(&mut self) {
         let job = self.job.as_ref().expect("a job is under way");
-        let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
         let data = job.data.clone().expect("the job has read data");
+        let Some(fault) = self.fault_of_reads(&[&data]) else { return };
+        let job = self.job.as_ref().expect("a job is under way");
+        let (unit, row) = (job.unit, job.rows.start);
         self.lay_log_over(unit, row, &data);
         match fault {
             Some(fault) => self.cannot_go_on(unit, fault),
@@ -313,14 +354,16 @@ impl<M: Memory> Array<M> {
         if job.waits > 0 {
             return;
         }
+        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
+        let Some(fault) = self.fault_of_reads(&[&data, &parity]) else { return };
+        if let Some(fault) = fault {
+            return self.written_by_job(Err(fault));
+        }
+        let job = self.job.as_ref().expect("a job is under way");
         let Work::Settle { member, ref verified, heal } = job.work else {
             unreachable!("only a settle job reads parity")
         };
         let verified = verified.clone();
-        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
-        if let Some(fault) = job.fault {
-            return self.written_by_job(Err(fault));
-        }
         let (unit, row) = (job.unit, job.rows.start);
         let is_older = self.drop_older_log(unit, row, &verified, &data);
         if heal.is_some() && self.differs_behind(unit, row, &verified, &data) {
@@ -409,13 +452,8 @@ impl<M: Memory> Array<M> {
 
     pub(super) fn job_gathered(&mut self, index: usize, result: Result<Vec<u8>, Fault>) {
         let job = self.job.as_mut().expect("a job is under way");
-        let (member, strip) = match &job.work {
-            Work::Mend { strips, .. } => strips[index].clone(),
-            Work::Fill { member, strip } => (*member, strip.clone()),
-            Work::Load { .. } | Work::Settle { .. } => unreachable!("nothing is gathered"),
-        };
         match result {
-            Ok(bytes) => job.computed.push((member, strip, bytes)),
+            Ok(bytes) => job.computed[index].2 = Some(bytes),
             Err(fault) => job.fault = Some(fault),
         }
         job.waits -= 1;
@@ -426,20 +464,26 @@ impl<M: Memory> Array<M> {
 
     /// Writes computed bytes to members that are still live.
     fn write_computed(&mut self) {
+        let job = self.job.as_ref().expect("a job is under way");
+        let read = job.computed.iter().map(|(.., bytes)| bytes.clone()).collect();
+        let Some(sure) = self.agrees(read) else { return };
         let job = self.job.as_mut().expect("a job is under way");
+        let mut sure = sure.into_iter();
+        job.computed.retain(|_| sure.next() == Some(true));
         let all = job.computed.len();
         job.computed.retain(|(member, ..)| self.members[*member].labelled);
         if job.computed.len() < all {
             job.fault = Some(DeviceError::Gone.into());
         }
         if job.computed.is_empty() {
-            let fault = job.fault.expect("nothing is written for a reason");
+            let fault = job.fault.unwrap_or(DeviceError::Io.into());
             return if all > 0 { self.let_be(Err(fault)) } else { self.written_by_job(Err(fault)) };
         }
         (job.step, job.waits) = (Step::Write, job.computed.len());
         let start = self.shape.unit_start(job.unit);
         let writes = job.computed.iter_mut().map(|(member, strip, bytes)| {
-            let parts = vec![self.memory.holding(&std::mem::take(bytes))];
+            let bytes = bytes.take().expect("it was computed");
+            let parts = vec![self.memory.holding(&bytes)];
             (*member, Command::Write { at: Bytes(start + strip.start), parts, class: Class(0) })
         });
         for (member, write) in writes.collect::<Vec<_>>() {
@@ -529,9 +573,21 @@ fn columns(bytes: Range<u64>, piece: usize) -> impl Iterator<Item = usize> {
 
 impl<B> Job<B> {
     fn new(unit: u32, rows: Range<u32>, work: Work) -> Job<B> {
-        let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
-        let (keeps_log, computed, postponed) = (false, Vec::new(), Vec::new());
-        Job { unit, rows, work, step, data, parity, computed, waits, fault, keeps_log, postponed }
+        Job {
+            unit,
+            rows,
+            work,
+            step: Step::Wait,
+            data: None,
+            parity: None,
+            computed: Vec::new(),
+            reads: 0,
+            read_before: Vec::new(),
+            waits: 0,
+            fault: None,
+            keeps_log: false,
+            postponed: Vec::new(),
+        }
     }
 
     /// Whether the job computes bytes of members and writes them.

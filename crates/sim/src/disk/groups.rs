@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use thermocline_array::{
-    Access, Array, Command, Completion, FoundArray, HealRange, Memory, Token, decide, newest_label,
+    Access, Array, Command, Completion, FoundArray, HealRange, MemberState, Memory, Token, decide,
+    newest_label,
 };
 use thermocline_engine::wire::{ByteRun as _, InBytes, IoCmd, IoJob};
 use thermocline_engine::{DeviceError, Heal, OpId};
@@ -310,6 +311,50 @@ impl Layer {
         let member = shape.member_of(unit, span.row, span.piece);
         let byte = shape.piece_start(unit, span.row) + span.from;
         strip_place(group.members[member].start, shape, byte)
+    }
+
+    /// What of the medium holds a block of the pool. For each piece of the block: the same bytes of each member's row,
+    /// and of how many members they must be hit before the piece is lost.
+    pub(super) fn pieces(&self, at: Location, bytes: u64) -> Vec<(Vec<Location>, u64, usize)> {
+        if let Some(unit) = self.plain(at.unit) {
+            return vec![(vec![Location { unit, ..at }], bytes, 1)];
+        }
+        let group = self.groups.iter().find(|group| group.units.contains(&at.unit.0));
+        let Some(group) = group else { return vec![(vec![at], bytes, 1)] };
+        let (shape, unit) = (&group.spec.shape, at.unit.0 - group.units.start);
+        let from = u64::from(at.block) * shape.logical_block.bytes() as u64;
+        let pieces = shape.spans(from, bytes).map(|span| {
+            let byte = shape.piece_start(unit, span.row) + span.from;
+            let members = group.members.iter();
+            let places = members.map(|units| strip_place(units.start, shape, byte)).collect();
+            (places, span.bytes, shape.level.parity() + 1)
+        });
+        pieces.collect()
+    }
+
+    /// The unit of the pool of which a unit of the medium has a part, if any.
+    pub(super) fn in_pool(&self, unit: UnitId) -> Option<UnitId> {
+        if self.is_none() {
+            return Some(unit);
+        }
+        let plain = self.plain.iter().find_map(|(units, first)| {
+            let own = unit.0.checked_sub(*first)? + units.start;
+            units.contains(&own).then_some(own)
+        });
+        let of_group = |group: &Group| {
+            let member = group.members.iter().find(|units| units.contains(&unit.0))?;
+            let own = unit.0 - member.start;
+            let own = own.checked_sub(group.spec.shape.head_units())? + group.units.start;
+            group.units.contains(&own).then_some(own)
+        };
+        plain.or_else(|| self.groups.iter().find_map(of_group)).map(UnitId)
+    }
+
+    /// Whether all members of all groups are current.
+    pub(super) fn is_whole(&self) -> bool {
+        let current = |one: &MemberState| *one == MemberState::Current;
+        let whole = |array: &Array<Blocks>| array.status().members.iter().all(current);
+        self.groups.iter().all(|group| group.array.as_ref().is_some_and(whole))
     }
 
     /// Hands a command of the engine to a group. The answer comes out of [`Layer::poll_answer`].

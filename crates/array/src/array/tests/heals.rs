@@ -170,7 +170,10 @@ fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
 
 /// A group with parity after a program, on drives with their durable blocks.
 fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
-    let level = RaidLevel::Parity;
+    reopened_on(RaidLevel::Parity, program)
+}
+
+fn reopened_on(level: RaidLevel, program: &[Doing]) -> (Vec<Blocks>, Written) {
     let first = bench(level, formatted(level), 4);
     let mut written = Written::new(4);
     let mut raid = open_well(&first);
@@ -306,6 +309,7 @@ fn deliberate_bugs_of_healing_are_caught() {
         catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
     }
     for level in LEVELS {
+        catches(ArrayBug::ReadOnce, || misread(level));
         catches(ArrayBug::HolesFilled, || filled_with_holes(level));
         catches(ArrayBug::DistrustBeforeLabel, || rolled_back(level, 0..24));
         catches(ArrayBug::WritesBeforeChange, || nothing_is_written(level, 0..6));
@@ -394,6 +398,56 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
         assert!(written.compare(&mut raid).is_err());
         assert!(raid.is_whole() && bench.state().bad.len() == 2);
     }
+}
+
+/// A member gives wrong bytes once, to a heal of parity or a copy, to a heal of another member, or to a row that is
+/// written on.
+fn misread(level: RaidLevel) -> Result<(), String> {
+    let shape = shape(level);
+    let block = shape.piece_start(0, 0) / BLOCK as u64;
+    for member in 0..members(level) {
+        for (wrong, filled) in [(None, 6), (Some(places(level)[0].0), 6), (None, 4)] {
+            // A row that is written on is read where it has pieces.
+            let read = shape.piece_on(0, 0, member).is_some_and(|piece| piece < 2);
+            if filled < 6 && (level.copies() || !read) {
+                continue;
+            }
+            let program = [Doing::Append(&[(0, 6)]), Doing::Flush];
+            let part = [Doing::Append(&[(0, 4)]), Doing::Flush];
+            let program = if filled == 6 { &program } else { &part };
+            let (mut images, mut written) = reopened_on(level, program);
+            if let Some(wrong) = wrong {
+                images[wrong].insert(block, vec![7; BLOCK].into());
+            }
+            let bench = bench(level, images, 5);
+            let mut raid = open_well(&bench);
+            begin(&mut raid);
+            bench.state().misread.insert((member, block));
+            let case =
+                |why| format!("{level:?}: member {member}, wrong {wrong:?}, {filled}: {why}");
+            let heal = |version, blocks| {
+                let (at, bytes) = (at(0, 0), (blocks * BLOCK) as u64);
+                Command::Heal(vec![HealRange { at, bytes, version }])
+            };
+            if filled < 6 {
+                let rest = [Doing::Append(&[(0, 2)]), Doing::Flush];
+                written.run(&mut raid, &rest).map_err(case)?;
+            } else if let Some(wrong) = wrong {
+                assert_eq!(carry_out(&mut raid, heal(Version::without(wrong), 1)).result, Ok(()));
+            } else {
+                assert_eq!(carry_out(&mut raid, heal(Version::AS_READ, 6)).result, Ok(()));
+            }
+            drop(raid);
+            bench.state().misread.clear();
+            compare_without_each(&bench, &written).map_err(case)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_bytes_that_a_member_gives_once_are_written_nowhere() {
+    LEVELS.into_iter().for_each(|level| misread(level).unwrap());
 }
 
 /// A source of a fill answers every read with an error.
