@@ -259,6 +259,7 @@ impl<M: Memory> Array<M> {
         let status = ArrayStatus {
             members: Vec::new(),
             lacking: Bytes(0),
+            holes: Bytes(0),
             filled: Bytes(0),
             healed: vec![Healed::default(); number],
             rows_healed: 0,
@@ -494,7 +495,7 @@ impl<M: Memory> Array<M> {
     fn begin(&mut self, token: Token, command: Command<M::Buffer>) {
         match command {
             Command::Read { at, into, version } => self.read(token, at, into, version),
-            Command::Heal { at, bytes, version } => self.heal(token, at, bytes, version),
+            Command::Heal(ranges) => self.heal(token, &ranges),
             Command::Distrust { version, .. } => self.distrust(token, version),
             Command::Flush(_) => self.flushes.push(token),
             command => self.take(token, command),
@@ -591,6 +592,7 @@ impl<M: Memory> Array<M> {
         status.members.extend(self.members.iter().map(|member| member.standing));
         let filling = self.members.iter().any(|member| member.standing == MemberState::Filling);
         status.lacking = if filling { self.rebuild.lacking(&self.shape) } else { Bytes(0) };
+        status.holes = if filling { self.rebuild.holes() } else { Bytes(0) };
         status.filled = Bytes(self.rebuild.made());
     }
 

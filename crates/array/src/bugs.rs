@@ -37,6 +37,8 @@ pub enum ArrayBug {
     SlotUsedAgain,
     /// Bytes are written while they are copied.
     CopyOverWrites,
+    /// A filled member counts as whole although some of its bytes could not be computed.
+    HolesFilled,
     /// A member being filled is read as if it were complete.
     ReadWhatIsLacking,
     /// A flush does not wait for writes that were submitted before it.
@@ -47,6 +49,10 @@ pub enum ArrayBug {
     VersionNotHeeded,
     /// A heal is answered without a rewrite.
     NothingHealed,
+    /// A job believes what it has read once.
+    ReadOnce,
+    /// A strip of a heal is computed from strips that the heal has written before.
+    HealedOneByOne,
     /// The wrong parity of a verified row is not rewritten.
     ParityNotHealed,
     /// A row that leaves the log gets parity of the members' bytes instead of the logged bytes.

@@ -80,17 +80,9 @@ pub enum Command<B> {
         /// The version to read, on a device with redundancy.
         version: Version,
     },
-    /// Heal a device with redundancy: its user has verified the bytes of a range in a version. If the version leaves a
-    /// member out, the member gets the bytes of its pieces. If the version is as read, the parity of all rows of the
-    /// range is made to agree. No member gets this command.
-    Heal {
-        /// The first byte to heal.
-        at: Bytes,
-        /// Number of bytes.
-        bytes: u64,
-        /// The version with the right bytes.
-        version: Version,
-    },
+    /// Heal a device with redundancy: its user has verified ranges of one unit. A row's pieces are all computed before
+    /// the array writes one of them. No member gets this command.
+    Heal(Vec<HealRange>),
     /// Stop believing the member that the version leaves out. The member lacks flushed data, and is filled anew. No
     /// member gets this command.
     Distrust {
@@ -107,6 +99,18 @@ pub enum Command<B> {
     Zero(UnitId),
     /// Release the resources of a unit that will not be written until its reset.
     Finish(UnitId),
+}
+
+/// Verified bytes of a unit, and a version that has them right. If the version leaves a member out, the member gets the
+/// bytes of its pieces. If the version is as read, the parity of all rows of the range is made to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealRange {
+    /// The first byte to heal.
+    pub at: Bytes,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// The version with the right bytes.
+    pub version: Version,
 }
 
 /// The end of a command.

@@ -19,7 +19,7 @@ pub use array::{
     Access, Array, ArrayStart, FoundArray, LAST_EVENT, MemberStart, ReadMember, Rows, StartError,
     decide, find_rows, is_alone, layout_on, newest_label,
 };
-pub use command::{Command, Completion, Fault, Layout, Token};
+pub use command::{Command, Completion, Fault, HealRange, Layout, Token};
 pub use memory::Memory;
 pub use status::{ArrayNotice, ArrayStatus, Healed, MemberState};
 pub use written::{ByteCause, WrittenBytes};

@@ -34,6 +34,8 @@ pub struct ArrayStatus {
     pub members: Vec<MemberState>,
     /// Bytes that the member being filled lacks.
     pub lacking: Bytes,
+    /// The lacking bytes that the other members could not give. They are tried again.
+    pub holes: Bytes,
     /// Bytes that were computed to fill a member since the array was opened.
     pub filled: Bytes,
     /// For each member by number: wrong or unreadable places rewritten since the opening.
@@ -101,7 +103,7 @@ pub enum ArrayNotice {
         /// The member.
         member: usize,
     },
-    /// Bytes cannot be computed to fill a member.
+    /// Bytes cannot be computed to fill a member, and are tried again. Only some of many places are reported.
     NotFilled {
         /// The member.
         member: usize,
@@ -109,6 +111,8 @@ pub enum ArrayNotice {
         bytes: u64,
         /// The error.
         fault: Fault,
+        /// Attempts to fill places that failed so far.
+        places: u64,
     },
     /// Needed members take no label.
     NoLabel {

@@ -138,6 +138,7 @@ mod with_bugs {
         HolesShownLater: "hosts are served before what is missing amid the tail of a group can be told from what a member shows later",
         ReleasedIsLacking: "a member whose unit was reset after a release counts as one that lacks flushed chunks",
         FirstVersionTaken: "an opening looks for chunks in one version alone",
+        RolledBackBelieved: "a member that lacks flushed chunks is believed all the same",
         ReserveNotHeld: "volumes take the room that is reserved for others",
         OneVersionScrubbed: "a scrub compares one version of each block",
         ParityNotScrubbed: "a scrub leaves alone what members hold beside blocks",

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use thermocline_format::{
-    BLOCK_BYTES, ChunkHeader, Generation, Location, MAX_DEVICES, Places, PoolId, Superblock,
+    BLOCK_BYTES, ChunkHeader, Generation, Geometry, Location, MAX_DEVICES, Places, PoolId,
+    Superblock,
 };
 pub use thermocline_types::DeviceError;
 use thermocline_types::{DeviceId, UnitId, Version};
@@ -80,16 +81,9 @@ pub enum DeviceCmd<P> {
     Finish(UnitId),
     /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
     Flush(DeviceId),
-    /// Mend a device with redundancy: these bytes are right in this version. Without a member, that member gets its
-    /// part of them anew; as read, whatever else the device keeps of them is made to agree.
-    Heal {
-        /// Where the first byte is.
-        at: Location,
-        /// Logical blocks.
-        blocks: u32,
-        /// In which version they are right.
-        version: Version,
-    },
+    /// Mend a device with redundancy: these places of one unit are right in these versions. Places that a crash changed
+    /// alike each give the other until one of them is written, so the device writes none before it has read all.
+    Heal(Vec<Heal>),
     /// The member that this version leaves out lacks data that was flushed: it is believed no more, and filled anew.
     Distrust {
         /// A unit of the device.
@@ -97,6 +91,25 @@ pub enum DeviceCmd<P> {
         /// The version that has the data.
         version: Version,
     },
+}
+
+/// A place of a device with redundancy, and a version that has it right. Without a member, that member gets its part of
+/// the bytes anew. As read, whatever else the device keeps of them is made to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Heal {
+    /// Where the first byte is.
+    pub at: Location,
+    /// Logical blocks.
+    pub blocks: u32,
+    /// In which version they are right.
+    pub version: Version,
+}
+
+impl Heal {
+    /// Block of a user, or a page, at `at`.
+    pub(crate) fn block(at: Location, version: Version, geometry: &Geometry) -> Heal {
+        Heal { at, blocks: geometry.logical_block().per_block(), version }
+    }
 }
 
 /// How many members each device keeps its bytes on so that one of them may be wrong; 0 for a device without redundancy.

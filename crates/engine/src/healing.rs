@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use thermocline_format::{Geometry, Location};
 use thermocline_types::{UnitId, Version};
 
-use crate::device::{DeviceCmd, ReadChunks};
+use crate::device::{Heal, ReadChunks};
 
 /// A read of a place of a unit.
 #[derive(Clone, Copy, Debug)]
@@ -40,27 +40,6 @@ impl Read {
             Read::Page { at } => *at,
             Read::Chunks(request) => request.at,
         }
-    }
-}
-
-/// A place of which a version is right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Heal {
-    pub(crate) at: Location,
-    /// Logical blocks.
-    pub(crate) blocks: u32,
-    pub(crate) version: Version,
-}
-
-impl Heal {
-    /// Block of a user, or a page, at `at`.
-    pub(crate) fn block(at: Location, version: Version, geometry: &Geometry) -> Heal {
-        Heal { at, blocks: geometry.logical_block().per_block(), version }
-    }
-
-    pub(crate) fn command<P>(self) -> DeviceCmd<P> {
-        let Heal { at, blocks, version } = self;
-        DeviceCmd::Heal { at, blocks, version }
     }
 }
 

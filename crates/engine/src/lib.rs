@@ -44,8 +44,8 @@ mod write_cache;
 pub use bugs::Bug;
 pub use config::{Config, ConfigError, DestageConfig, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
 pub use device::{
-    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, Members, OpId, PageBytes,
-    ReadChunks, UnitCondition, UnitReport, Versions,
+    Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, Heal, Members, OpId,
+    PageBytes, ReadChunks, UnitCondition, UnitReport, Versions,
 };
 pub use engine::{Engine, Occupancy, Run, ScrubProgress};
 #[cfg(feature = "marks")]

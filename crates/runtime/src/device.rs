@@ -4,8 +4,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use slab::Slab;
+use thermocline_array::HealRange;
 use thermocline_engine::wire::{ByteRun, InBytes, IoCmd, IoJob, IoStep, Translator};
-use thermocline_engine::{DeviceCmd, DeviceError, Done, OpId};
+use thermocline_engine::{DeviceCmd, DeviceError, Done, Heal, OpId};
 use thermocline_format::Geometry;
 use thermocline_target::BufferPool;
 use thermocline_types::Version;
@@ -174,9 +175,12 @@ impl<S: Storage> Device<S> {
                 Command::Read { at: layout.offset(at), into, version }
             }
             IoCmd::Report => return self.report(op, job),
-            IoCmd::Heal { at, blocks, version } => {
-                let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
-                Command::Heal { at: layout.offset(at), bytes, version }
+            IoCmd::Heal(places) => {
+                let range = |Heal { at, blocks, version }: Heal| {
+                    let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
+                    HealRange { at: layout.offset(at), bytes, version }
+                };
+                Command::Heal(places.into_iter().map(range).collect())
             }
             IoCmd::Distrust { unit, version } => {
                 Command::Distrust { at: layout.start(unit), version }

@@ -76,7 +76,7 @@ impl Asked {
             Command::Reset(unit) => Asked::Reset(*unit),
             Command::Zero(unit) => Asked::Zero(*unit),
             Command::Finish(unit) => Asked::Finish(*unit),
-            Command::Heal { .. } | Command::Distrust { .. } => Asked::Mend,
+            Command::Heal(_) | Command::Distrust { .. } => Asked::Mend,
         }
     }
 }

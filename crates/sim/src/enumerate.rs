@@ -16,7 +16,6 @@ use crate::replay::{self, Place};
 use crate::settings::{Drawn, Scale, Settings};
 use crate::states::{crash_states, some_states};
 use crate::world::{Step, World};
-use crate::wrong::Wrong;
 
 /// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
 const SECOND_CRASH_ONE_IN: u64 = 8;
@@ -153,8 +152,7 @@ impl Prober {
     fn new(world: &World) -> Prober {
         let image = Image::new(world.settings.media);
         let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, 0);
-        let mut disk = disk.with_groups(&world.settings.groups);
-        disk.lie(world.settings.wrong.and_then(Wrong::liar));
+        let disk = disk.with_groups(&world.settings.groups).with_wrong(world.settings.wrong, 0);
         let machine = Machine::open(world.settings.config.clone(), &world.arena, disk, 0);
         Prober { machine, again: image.clone(), image }
     }

@@ -47,7 +47,7 @@ impl CommandKind {
             IoCmd::Finish(_) => CommandKind::Finish,
             IoCmd::Flush(_) => CommandKind::Flush,
             IoCmd::Report => CommandKind::Report,
-            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => CommandKind::Heal,
+            IoCmd::Heal(_) | IoCmd::Distrust { .. } => CommandKind::Heal,
         }
     }
 

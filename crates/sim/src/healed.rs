@@ -4,10 +4,11 @@
 //! scrubbed, and closed again. Then everything behind the head of another member of the same group is garbage: all that
 //! was flushed must be read all the same.
 
-use thermocline_engine::{HostRequest, Reply};
-use thermocline_types::{DeviceId, Rng, UnitId};
+use thermocline_engine::{Extent, HostRequest, Reply};
+use thermocline_format::VolumeName;
+use thermocline_types::{DeviceId, Lba, Rng, UnitId};
 
-use crate::data::{BlockId, SECTORS_PER_BLOCK};
+use crate::data::{BlockId, Content, Data, SECTORS_PER_BLOCK, Stamp};
 use crate::disk::{Disk, GroupSpec, Image, Latency};
 use crate::machine::{Machine, Trouble};
 use crate::settings::Settings;
@@ -16,6 +17,12 @@ use crate::wrong::{Earlier, How, Wrong};
 
 /// Times that sectors are flipped before the pool is opened. Chosen: enough to hit blocks, parity and headers.
 const FLIPS: usize = 12;
+
+/// Blocks of the volume that is written while a member is put back. Chosen: enough chunks for each member.
+const LBAS: u64 = 16;
+
+/// Steps until a member that was put back is filled. Chosen, not measured.
+const FILLED_WITHIN: u64 = 200_000;
 
 /// Does that in a world of `seed`.
 ///
@@ -39,7 +46,7 @@ pub fn scrub_heals(seed: u64, mut settings: Settings) -> Result<(), String> {
     let stuck = |trouble| format!("{trouble:?}");
     world.machine.close().map_err(stuck)?;
     let mut image = world.machine.disk.cache().current().clone();
-    let wrong = Wrong { member: members[first], how: How::Flips };
+    let wrong = Wrong { member: members[first], how: How::Flips, also: None };
     for _ in 0..FLIPS {
         wrong.spoil(&world.arena, &mut image, &Earlier::default(), &mut rng);
     }
@@ -68,6 +75,68 @@ pub fn scrub_heals(seed: u64, mut settings: Settings) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Puts a member of a new pool back to an earlier state, after power failed. The opening must distrust the member and
+/// have it filled, so that another member may be garbage later.
+///
+/// # Errors
+/// What went wrong.
+pub fn put_back_is_filled(seed: u64, mut settings: Settings) -> Result<(), String> {
+    settings.wrong = None;
+    // All chunks are in the tail, each flushed, and all of them on the group.
+    settings.config.checkpoint_bytes = 64 << 20;
+    let (group, mut rng) = (settings.groups.0[0], Rng::new(seed ^ 0x9B_ACC));
+    if settings.config.geometry.devices().len() > 1 {
+        return Ok(());
+    }
+    let members: Vec<DeviceId> = group.members().collect();
+    let first = rng.below(members.len() as u64) as usize;
+    let other = (first + 1 + rng.below(members.len() as u64 - 1) as usize) % members.len();
+    let stuck = |trouble| format!("{trouble:?}");
+    let mut world = World::new(seed, settings, Vec::new());
+    let (machine, arena) = (&mut world.machine, &world.arena);
+    let name = VolumeName::new("a").expect("a name");
+    let made = machine.ask(HostRequest::CreateVolume { name, blocks: LBAS }).map_err(stuck)?.0;
+    let Ok(Reply::Created(volume)) = made else { return Ok(()) };
+    let wrong = Wrong { member: members[first], how: How::RolledBack, also: None };
+    let mut kept = Earlier::default();
+    for version in 1..=3 * LBAS {
+        if version == LBAS {
+            kept = wrong.keep(machine.disk.cache().stable()).unwrap_or_default();
+        }
+        let lba = version % LBAS;
+        let stamp = Stamp { volume, lba: Lba(lba), version };
+        let data = Data::new(arena, std::iter::once(arena.user(stamp)));
+        let extent = Extent { volume, lba, blocks: 1 };
+        let write = HostRequest::Write { extent, data, fua: true, handle: 0 };
+        if machine.ask(write).map_err(stuck)?.0.is_err() {
+            return Ok(());
+        }
+    }
+    let mut image = machine.disk.cache().stable().clone();
+    wrong.spoil(arena, &mut image, &kept, &mut rng);
+    let mut machine = open(&world, &image, seed)?;
+    let mut events = Vec::new();
+    for _ in 0..FILLED_WITHIN {
+        machine.pump(&mut events);
+        if machine.disk.is_whole() || !machine.turn() {
+            break;
+        }
+    }
+    machine.close().map_err(stuck)?;
+    let mut image = machine.disk.cache().current().clone();
+    spoil_all(&mut image, &group, members[other]);
+    let (found, errors) = open(&world, &image, seed)?.survey().map_err(stuck)?;
+    let newest = |block: &Option<Content>| matches!(block, Some(Content::User(_)));
+    let whole = found.iter().flat_map(|volume| &volume.blocks).all(newest);
+    match errors.first() {
+        None if whole => Ok(()),
+        None => Err("a block reads as zeros".to_owned()),
+        Some((extent, error)) => Err(format!(
+            "after member {first} was put back and the pool opened, member {other} became wrong: {error} at {extent:?}"
+        )),
+    }
 }
 
 /// Runs a world of `seed` to its end, makes two members of a group garbage, and opens the pool: where that is refused,

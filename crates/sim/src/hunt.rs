@@ -19,7 +19,7 @@ use crate::data::{Content, SECTORS_PER_BLOCK, Sector};
 use crate::enumerate::{Budget, enumerate_faulty};
 use crate::fail::fail_every_action_with;
 use crate::faults::{CommandKind, Fault, Rule};
-use crate::healed::scrub_heals;
+use crate::healed::{put_back_is_filled, scrub_heals};
 use crate::lost_header::lost_header;
 use crate::older_home::older_home;
 use crate::settings::{Scale, Settings};
@@ -272,7 +272,8 @@ fn look(by: Method, seed: u64, bug: Option<Bug>) -> Finding {
         Method::ScrubHeals => {
             let mut settings = Situation::Members.settings(seed);
             settings.config.bug = bug;
-            first(scrub_heals(seed, settings).err())
+            let healed = scrub_heals(seed, settings.clone());
+            first(healed.and_then(|()| put_back_is_filled(seed, settings)).err())
         }
         Method::Situation(rare) => situation(rare, seed, bug),
     };

@@ -152,6 +152,7 @@ impl Machine {
     pub fn restart(&mut self, config: Config, image: &Image, seed: u64) {
         self.open_anew(config, seed);
         self.disk.restart(image);
+        self.disk.reseed(seed);
         self.first_change = self.disk.cache().next_change();
     }
 
@@ -162,6 +163,7 @@ impl Machine {
     pub fn kill(&mut self, config: Config, seed: u64) {
         self.open_anew(config, seed);
         self.disk.outlive_host();
+        self.disk.reseed(seed);
         self.first_change = self.disk.cache().next_change();
     }
 
@@ -267,7 +269,10 @@ impl Machine {
             self.pump(&mut events);
             for event in events.drain(..) {
                 match event {
-                    Event::Notice(Notice::Open { chunks, .. }) => return Ok(Opened { chunks }),
+                    Event::Notice(Notice::Open { chunks, .. }) => {
+                        self.disk.serve();
+                        return Ok(Opened { chunks });
+                    }
                     Event::Notice(Notice::OpenFailed(error)) => {
                         return Err(Trouble::Refused(error));
                     }

@@ -17,7 +17,7 @@ use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
 use crate::disk::{DiskKind, DiskShape, GroupSpec, Groups, Latency};
 use crate::workload::Mix;
-use crate::wrong::{How, Wrong};
+use crate::wrong::{Also, How, Wrong};
 
 /// How much a seed is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +224,10 @@ impl Settings {
         if !members.is_empty() && rng.below(5) > 0 {
             let member = members[rng.below(members.len() as u64) as usize];
             let how = [How::Flips, How::RolledBack, How::Lies][rng.below(3) as usize];
-            self.wrong = Some(Wrong { member, how });
+            // A clone, so that worlds without another fault stay as they are.
+            let all = [Also::Misreads, Also::ReadErrors, Also::Hangs, Also::Superblocks];
+            let also = all.get(rng.clone().below(2 * all.len() as u64) as usize).copied();
+            self.wrong = Some(Wrong { member, how, also });
         }
         self.groups = groups;
     }
@@ -295,6 +298,9 @@ impl fmt::Display for Settings {
         }
         if let Some(wrong) = self.wrong {
             write!(f, ", member {} {:?}", wrong.member.0, wrong.how)?;
+            if let Some(also) = wrong.also {
+                write!(f, " and {also:?}")?;
+            }
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::model::{Model, Outcome, PendingFlush, PendingRead, WriteNumber};
 use crate::numbers;
 use crate::settings::{Numbers, Settings};
 use crate::workload::Wish;
-use crate::wrong::{Earlier, Wrong};
+use crate::wrong::Earlier;
 use reserves::Reserves;
 
 /// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
@@ -128,8 +128,7 @@ impl World {
         let mut image = Image::new(settings.media);
         settings.groups.label(&arena, &mut image);
         let disk = Disk::new(&arena, image.clone(), settings.latency, seed);
-        let mut disk = disk.with_groups(&settings.groups);
-        disk.lie(settings.wrong.and_then(Wrong::liar));
+        let disk = disk.with_groups(&settings.groups).with_wrong(settings.wrong, seed);
         let machine = Machine::format(settings.config.clone(), &arena, disk, seed);
         let mut world = World {
             settings,
@@ -168,8 +167,7 @@ impl World {
     pub fn after(&self, image: &Image, requests: u64, seed: u64) -> World {
         let Settings { config, latency, .. } = &self.settings;
         let disk = Disk::new(&self.arena, image.clone(), *latency, seed);
-        let mut disk = disk.with_groups(&self.settings.groups);
-        disk.lie(self.settings.wrong.and_then(Wrong::liar));
+        let disk = disk.with_groups(&self.settings.groups).with_wrong(self.settings.wrong, seed);
         let mut world = World {
             settings: Settings { requests: self.issued + requests, ..self.settings.clone() },
             arena: Rc::clone(&self.arena),

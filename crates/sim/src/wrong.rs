@@ -24,6 +24,20 @@ pub enum How {
     Lies,
 }
 
+/// What else is wrong with the member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Also {
+    /// Reads give other bytes once: flipped, zeros, or those of another place. The next read of the place is right.
+    Misreads,
+    /// Reads fail once. The next read of the place does not.
+    ReadErrors,
+    /// From some command in service on no command returns, until the host starts anew. Each counts as failed after a
+    /// deadline.
+    Hangs,
+    /// Its superblock units are zeroed, swapped or flipped.
+    Superblocks,
+}
+
 /// Which member of the medium is wrong, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrong {
@@ -31,6 +45,8 @@ pub struct Wrong {
     pub member: DeviceId,
     /// How.
     pub how: How,
+    /// What else is wrong at the same time.
+    pub also: Option<Also>,
 }
 
 /// What the wrong member held, for when it is put back.
@@ -42,12 +58,6 @@ impl Wrong {
         let mut units = image.media().geometry.device_units();
         let found = units.find(|(device, _)| *device == self.member);
         found.map(|(_, units)| units).expect("the medium has the member")
-    }
-
-    /// Whose flushes do nothing.
-    #[must_use]
-    pub fn liar(self) -> Option<DeviceId> {
-        (self.how == How::Lies).then_some(self.member)
     }
 
     /// What the member holds now, if it may be put back to that.
@@ -68,6 +78,25 @@ impl Wrong {
                 }
             }
             How::RolledBack | How::Lies => {}
+        }
+        if self.also == Some(Also::Superblocks) {
+            self.spoil_superblocks(arena, image, rng);
+        }
+    }
+
+    /// Spoils the superblock units of the member, as far as they are on it.
+    fn spoil_superblocks(self, arena: &Rc<Arena>, image: &mut Image, rng: &mut Rng) {
+        let units = image.media().geometry.device(self.member).superblock_units;
+        let held = units.map(|unit| image.unit(unit).to_vec());
+        match rng.below(3) {
+            0 => {
+                let unit = units[rng.below(2) as usize];
+                image.put(unit, 0, &vec![Sector::ZEROS; held[0].len()]);
+            }
+            1 => units.iter().zip(held.iter().rev()).for_each(|(unit, sectors)| {
+                image.put(*unit, 0, sectors);
+            }),
+            _ => units.iter().for_each(|unit| flip(arena, image, &(unit.0..unit.0 + 1), rng)),
         }
     }
 }

@@ -14,7 +14,8 @@ use crate::{Command, Fault, Memory};
 pub(super) enum Why {
     /// A piece of a read.
     Segment(usize),
-    Job,
+    /// A strip of the job under way, by its number.
+    Job(usize),
 }
 
 /// A computation of bytes of a member's strip in a unit.
@@ -117,7 +118,7 @@ impl<M: Memory> Array<M> {
             gather.fault = Some(fault);
             let blamed = match why {
                 Why::Segment(segment) => !self.is_asked_without_blame(segment),
-                Why::Job => true,
+                Why::Job(_) => true,
             };
             if blamed {
                 self.note_gone(member, fault);
@@ -136,7 +137,7 @@ impl<M: Memory> Array<M> {
         };
         match gather.why {
             Why::Segment(segment) => self.segment_gathered(segment, result),
-            Why::Job => self.job_gathered(result),
+            Why::Job(strip) => self.job_gathered(strip, result),
         }
     }
 

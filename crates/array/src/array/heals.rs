@@ -1,20 +1,24 @@
 //! Heals: the user of the array has verified bytes, and the array rewrites wrong members.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use thermocline_types::{Bytes, DeviceError, Version};
+use thermocline_types::DeviceError;
 
 use super::Array;
 use super::reads::How;
 use super::rebuild::PIECE;
 use crate::bugs::{self, ArrayBug};
-use crate::{ArrayNotice, Fault, Memory, Token};
+use crate::{ArrayNotice, Fault, HealRange, Memory, Token};
 
 /// A heal under way, by its place in the slab.
 pub(super) type HealKey = usize;
 
+/// Bytes of members' strips of a unit, each with its member.
+pub(super) type Strips = Vec<(usize, Range<u64>)>;
+
 /// The first healed places of a member are reported singly, later places at each power of two. Chosen, not measured.
-const TOLD: u64 = 8;
+pub(super) const TOLD: u64 = 8;
 
 /// A heal under way.
 #[derive(Debug)]
@@ -31,28 +35,34 @@ pub(super) struct Heal {
 pub(super) enum Mending {
     /// The parity of a row, which this member has. These bytes of the row were verified.
     Row { unit: u32, row: u32, member: usize, verified: Range<u64>, heal: HealKey },
-    /// Bytes of a member's strip of a unit.
-    Strip { unit: u32, member: usize, strip: Range<u64>, heal: HealKey },
+    /// Bytes of members' strips of a unit, all in one row.
+    Strips { unit: u32, strips: Strips, heal: HealKey },
 }
 
 impl<M: Memory> Array<M> {
-    pub(super) fn heal(&mut self, token: Token, at: Bytes, bytes: u64, version: Version) {
+    pub(super) fn heal(&mut self, token: Token, ranges: &[HealRange]) {
         if let Some(fault) = self.answers.broken() {
             return self.answers.give_now(token, Err(fault));
         }
-        let (unit, from) = self.place(at);
-        let left_out = version.member_left_out();
-        let wrong = left_out.is_some();
+        let wrong = ranges.iter().any(|range| range.version.member_left_out().is_some());
         let heal = self.heals.insert(Heal { token, waits: 1, fault: None, wrong });
-        match left_out {
-            None if self.shape.level.copies() => self.heal_copy(heal, unit, from..from + bytes),
-            None => self.heal_rows(heal, unit, &(from..from + bytes)),
-            Some(member) if self.members.get(member).is_some_and(|one| one.labelled) => {
-                self.heal_strips(heal, unit, from..from + bytes, member);
+        let (mut strips, mut result) = (BTreeMap::new(), Ok(()));
+        for &HealRange { at, bytes, version } in ranges {
+            let (unit, from) = self.place(at);
+            let bytes = from..from + bytes;
+            match version.member_left_out() {
+                None if self.shape.level.copies() => self.heal_copy(heal, unit, bytes),
+                None => self.heal_rows(heal, unit, &bytes),
+                Some(member) if self.members.get(member).is_some_and(|one| one.labelled) => {
+                    self.strips_to_heal(unit, bytes, member, &mut strips);
+                }
+                Some(_) => result = Err(DeviceError::Io.into()),
             }
-            Some(_) => return self.mended(heal, Err(DeviceError::Io.into())),
         }
-        self.mended(heal, Ok(()));
+        for ((unit, _), strips) in strips {
+            self.mend_strips(heal, unit, strips);
+        }
+        self.mended(heal, result);
     }
 
     /// Queues the rows of a range, to make their parity agree with the data.
@@ -78,37 +88,48 @@ impl<M: Memory> Array<M> {
         let copy = 1 - self.gives(unit, &span, How::AsRead);
         let both = (0..self.members.len()).all(|member| self.holds(member, unit));
         if both && self.is_live(copy) && !bugs::has(ArrayBug::ParityNotHealed) {
-            self.mend_strip(heal, unit, copy, bytes);
+            self.mend_strips(heal, unit, vec![(copy, bytes)]);
         }
     }
 
-    /// Queues a member's pieces of a range of bytes, to be rewritten.
-    fn heal_strips(&mut self, heal: HealKey, unit: u32, bytes: Range<u64>, member: usize) {
+    /// Adds a member's pieces of a range of bytes to the strips of their rows.
+    fn strips_to_heal(
+        &self,
+        unit: u32,
+        bytes: Range<u64>,
+        member: usize,
+        strips: &mut BTreeMap<(u32, u32), Strips>,
+    ) {
         let shape = self.shape;
-        let mut strips = Vec::<Range<u64>>::new();
         for span in shape.spans(bytes.start, bytes.end - bytes.start) {
             if shape.member_of(unit, span.row, span.piece) != member && !shape.level.copies() {
                 continue;
             }
             let start = u64::from(span.row) * u64::from(shape.piece) + span.from;
-            match strips.last_mut().filter(|before| before.end == start) {
-                Some(before) => before.end += span.bytes,
-                None => strips.push(start..start + span.bytes),
-            }
-        }
-        for strip in strips.into_iter().filter(|_| !bugs::has(ArrayBug::NothingHealed)) {
-            self.mend_strip(heal, unit, member, strip);
+            let strip = (member, start..start + span.bytes);
+            strips.entry((unit, span.row)).or_default().push(strip);
         }
     }
 
-    /// Queues bytes of a member's strip, to be rewritten in parts that fit in memory.
-    fn mend_strip(&mut self, heal: HealKey, unit: u32, member: usize, strip: Range<u64>) {
-        let mut start = strip.start;
-        while start < strip.end {
-            let part = start..(start + PIECE).min(strip.end);
-            start = part.end;
+    /// Queues strips of a row, to be rewritten. Blocks that a crash changed alike each give the other until one of them
+    /// is written. So all strips of a row are computed before one is written. A copy gives the other one alone, and is
+    /// written in parts that fit in memory.
+    fn mend_strips(&mut self, heal: HealKey, unit: u32, strips: Strips) {
+        if bugs::has(ArrayBug::NothingHealed) {
+            return;
+        }
+        let apart = self.shape.level.copies() || bugs::has(ArrayBug::HealedOneByOne);
+        let parts = |(member, strip): (usize, Range<u64>)| {
+            let starts = (strip.start..strip.end).step_by(PIECE as usize);
+            starts.map(move |start| (member, start..(start + PIECE).min(strip.end)))
+        };
+        let all: Vec<Strips> = match apart {
+            true => strips.into_iter().flat_map(parts).map(|part| vec![part]).collect(),
+            false => vec![strips],
+        };
+        for strips in all {
             self.heals[heal].waits += 1;
-            self.mendings.push_back(Mending::Strip { unit, member, strip: part, heal });
+            self.mendings.push_back(Mending::Strips { unit, strips, heal });
         }
     }
 

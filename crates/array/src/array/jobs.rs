@@ -8,7 +8,7 @@ use std::ops::Range;
 use thermocline_types::{Bytes, Class, DeviceError, Version};
 
 use super::gather::Why;
-use super::heals::{HealKey, Mending};
+use super::heals::{HealKey, Mending, Strips, TOLD};
 use super::image::exclusive_or;
 use super::reads::{How, Then};
 use super::{Array, Front, Image, What};
@@ -17,6 +17,9 @@ use crate::{ArrayNotice, Command, Fault, MemberState, Memory};
 
 /// Jobs that may begin and end at once before other work gets a turn. Chosen, not measured.
 const JOBS: usize = 64;
+
+/// How often a job reads its bytes until two reads in a row agree. Chosen, not measured.
+const READS: u8 = 5;
 
 /// The task of a job.
 #[derive(Clone, Debug)]
@@ -27,8 +30,10 @@ enum Work {
     /// precedence over the bytes read, unless a heal verified the latter. Parity stays where it covers unlogged bytes
     /// before the verified ones. These bytes were flushed with that parity, and a member may hold them wrong.
     Settle { member: usize, verified: Range<u64>, heal: Option<HealKey> },
-    /// Compute bytes of a member's strip and write them to the member, to heal or to fill it.
-    Copy { member: usize, strip: Range<u64>, heal: Option<HealKey> },
+    /// Compute bytes of members' strips and write them to the members, to heal. All are computed before one is written.
+    Mend { strips: Strips, heal: HealKey },
+    /// Compute bytes of a member's strip and write them to the member, to fill it.
+    Fill { member: usize, strip: Range<u64> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +54,11 @@ pub(super) struct Job<B> {
     /// The data and the parity, as read.
     data: Option<B>,
     parity: Option<B>,
+    /// Strips with their members, and the bytes computed of each.
+    computed: Vec<(usize, Range<u64>, Option<Vec<u8>>)>,
+    /// How often the job has read its bytes, and the bytes of the last time; `None` where they were not read.
+    reads: u8,
+    read_before: Vec<Option<Vec<u8>>>,
     waits: usize,
     fault: Option<Fault>,
     /// Whether the row stays in the log although its parity agrees.
@@ -61,8 +71,7 @@ impl<M: Memory> Array<M> {
     /// Whether changes of these rows wait for the job.
     pub(super) fn is_locked(&self, unit: u32, rows: &Range<u32>) -> bool {
         let locks = |job: &Job<M::Buffer>| {
-            let copies =
-                matches!(job.work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
+            let copies = job.computes() && bugs::has(ArrayBug::CopyOverWrites);
             job.unit == unit && job.rows.start < rows.end && rows.start < job.rows.end && !copies
         };
         self.job.as_ref().is_some_and(locks)
@@ -126,7 +135,7 @@ impl<M: Memory> Array<M> {
     fn start_job(&mut self) {
         let Some(job) = self.job.as_mut().filter(|job| job.step == Step::Wait) else { return };
         let (unit, rows, work) = (job.unit, job.rows.clone(), job.work.clone());
-        let copies = matches!(work, Work::Copy { .. }) && bugs::has(ArrayBug::CopyOverWrites);
+        let copies = job.computes() && bugs::has(ArrayBug::CopyOverWrites);
         if (self.is_changed(unit, &rows) && !copies) || self.is_gathered(unit, &rows) {
             return;
         }
@@ -137,10 +146,19 @@ impl<M: Memory> Array<M> {
                 self.read_row(unit, rows.start, member);
             }
             Work::Settle { .. } => self.let_be(Ok(())),
-            Work::Copy { member, strip, .. } => {
-                if !self.begin_gather(unit, member, strip, Why::Job) {
-                    self.job_gathered(Err(DeviceError::Gone.into()));
-                }
+            Work::Mend { strips, .. } => self.compute(unit, strips),
+            Work::Fill { member, strip } => self.compute(unit, vec![(member, strip)]),
+        }
+    }
+
+    fn compute(&mut self, unit: u32, strips: Strips) {
+        let job = self.job.as_mut().expect("a job is under way");
+        job.waits = strips.len();
+        job.computed =
+            strips.iter().cloned().map(|(member, strip)| (member, strip, None)).collect();
+        for (index, (member, strip)) in strips.into_iter().enumerate() {
+            if !self.begin_gather(unit, member, strip, Why::Job(index)) {
+                self.job_gathered(index, Err(DeviceError::Gone.into()));
             }
         }
     }
@@ -161,7 +179,7 @@ impl<M: Memory> Array<M> {
             ));
         }
         let (unit, member, strip) = self.next_to_fill()?;
-        Some(Job::new(unit, self.rows_on(&strip), Work::Copy { member, strip, heal: None }))
+        Some(Job::new(unit, self.rows_on(&strip), Work::Fill { member, strip }))
     }
 
     fn mend(&self, mending: Mending) -> Job<M::Buffer> {
@@ -169,9 +187,10 @@ impl<M: Memory> Array<M> {
             Mending::Row { unit, row, member, verified, heal } => {
                 Job::new(unit, row..row + 1, Work::Settle { member, verified, heal: Some(heal) })
             }
-            Mending::Strip { unit, member, strip, heal } => {
-                let rows = self.rows_on(&strip);
-                Job::new(unit, rows, Work::Copy { member, strip, heal: Some(heal) })
+            Mending::Strips { unit, strips, heal } => {
+                // All strips are in one row.
+                let rows = self.rows_on(&strips[0].1);
+                Job::new(unit, rows, Work::Mend { strips, heal })
             }
         }
     }
@@ -197,7 +216,7 @@ impl<M: Memory> Array<M> {
         if self.rebuild.pace.not_before() > self.now {
             return None;
         }
-        let (unit, strip) = self.rebuild.next(&self.shape)?;
+        let (unit, strip) = self.rebuild.next(&self.shape, self.now)?;
         self.rebuild.pace.spend(strip.end - strip.start, self.now);
         Some((unit, member, strip))
     }
@@ -233,7 +252,7 @@ impl<M: Memory> Array<M> {
         match job.work {
             Work::Load { .. } => self.loaded(),
             Work::Settle { .. } => self.row_has_been_read(),
-            Work::Copy { .. } => unreachable!("a copy is gathered"),
+            Work::Mend { .. } | Work::Fill { .. } => unreachable!("computed bytes are gathered"),
         }
     }
 
@@ -246,20 +265,59 @@ impl<M: Memory> Array<M> {
             }
             return self.row_has_been_read();
         }
+        job.waits -= 1;
+        let over = job.waits == 0;
         self.members[member].unflushed = true;
-        if let Err(fault) = result
-            && self.can_do_without(member)
-        {
-            self.fail(member, fault);
+        if let Err(fault) = result {
+            job.fault = Some(fault);
+            job.computed.retain(|(other, ..)| *other != member);
+            if self.can_do_without(member) {
+                self.fail(member, fault);
+            }
         }
-        self.written_by_job(result);
+        if over {
+            let fault = self.job.as_ref().and_then(|job| job.fault);
+            self.written_by_job(fault.map_or(Ok(()), Err));
+        }
+    }
+
+    /// Why the job cannot go on with what it has read, if it cannot; `None` while it reads again.
+    fn fault_of_reads(&mut self, read: &[&M::Buffer]) -> Option<Option<Fault>> {
+        let fault = self.job.as_ref().expect("a job is under way").fault;
+        let bytes = |buffer: &&M::Buffer| fault.is_none().then(|| M::read(buffer, <[u8]>::to_vec));
+        let sure = self.agrees(read.iter().map(bytes).collect())?;
+        let unsure = sure.contains(&false).then(|| DeviceError::Io.into());
+        Some(fault.or(unsure))
+    }
+
+    /// Which of the bytes read by the job can be relied on; `None` while the job reads again. A member may give wrong
+    /// bytes once, or fail once. A wrong parity or log would follow, and no check of the user covers them. So two reads
+    /// in a row must agree. The bytes of a fill are checked when they are used.
+    fn agrees(&mut self, read: Vec<Option<Vec<u8>>>) -> Option<Vec<bool>> {
+        let job = self.job.as_mut().expect("a job is under way");
+        let fills = matches!(job.work, Work::Fill { .. }) || bugs::has(ArrayBug::ReadOnce);
+        let gone = job.fault.is_some_and(|fault| fault.error == DeviceError::Gone);
+        let same = |index: usize, bytes: &Option<Vec<u8>>| {
+            bytes.is_some() && (fills || job.read_before.get(index) == Some(bytes))
+        };
+        let sure = read.iter().enumerate().map(|(index, bytes)| same(index, bytes));
+        let sure: Vec<bool> = sure.collect();
+        job.reads += 1;
+        if !sure.contains(&false) || fills || gone || job.reads >= READS {
+            return Some(sure);
+        }
+        (job.read_before, job.fault, job.step) = (read, None, Step::Wait);
+        self.start_job();
+        None
     }
 
     /// Resumes a row: the bytes before the next write have been read.
     fn loaded(&mut self) {
         let job = self.job.as_ref().expect("a job is under way");
-        let (unit, row, fault) = (job.unit, job.rows.start, job.fault);
         let data = job.data.clone().expect("the job has read data");
+        let Some(fault) = self.fault_of_reads(&[&data]) else { return };
+        let job = self.job.as_ref().expect("a job is under way");
+        let (unit, row) = (job.unit, job.rows.start);
         self.lay_log_over(unit, row, &data);
         match fault {
             Some(fault) => self.cannot_go_on(unit, fault),
@@ -296,14 +354,16 @@ impl<M: Memory> Array<M> {
         if job.waits > 0 {
             return;
         }
+        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
+        let Some(fault) = self.fault_of_reads(&[&data, &parity]) else { return };
+        if let Some(fault) = fault {
+            return self.written_by_job(Err(fault));
+        }
+        let job = self.job.as_ref().expect("a job is under way");
         let Work::Settle { member, ref verified, heal } = job.work else {
             unreachable!("only a settle job reads parity")
         };
         let verified = verified.clone();
-        let (data, parity) = (job.data.take().expect("room"), job.parity.take().expect("room"));
-        if let Some(fault) = job.fault {
-            return self.written_by_job(Err(fault));
-        }
         let (unit, row) = (job.unit, job.rows.start);
         let is_older = self.drop_older_log(unit, row, &verified, &data);
         if heal.is_some() && self.differs_behind(unit, row, &verified, &data) {
@@ -333,7 +393,8 @@ impl<M: Memory> Array<M> {
         if heal.is_some() && bugs::has(ArrayBug::ParityNotHealed) {
             return self.written_by_job(Ok(()));
         }
-        self.job.as_mut().expect("a job is under way").step = Step::Write;
+        let job = self.job.as_mut().expect("a job is under way");
+        (job.step, job.waits) = (Step::Write, 1);
         let at = Bytes(self.shape.piece_start(unit, row));
         M::write(&parity, |parity| parity.copy_from_slice(&right));
         let (parts, class) = (vec![parity], Class(0));
@@ -389,21 +450,45 @@ impl<M: Memory> Array<M> {
         M::read(data, |data| data[verified.end as usize..known as usize] != *logged)
     }
 
-    pub(super) fn job_gathered(&mut self, result: Result<Vec<u8>, Fault>) {
+    pub(super) fn job_gathered(&mut self, index: usize, result: Result<Vec<u8>, Fault>) {
         let job = self.job.as_mut().expect("a job is under way");
-        let Work::Copy { member, strip, .. } = &job.work else {
-            unreachable!("only a copy gathers")
-        };
-        let (member, at) = (*member, strip.start);
-        let bytes = match result {
-            Ok(bytes) if self.members[member].labelled => bytes,
-            Ok(_) => return self.let_be(Err(DeviceError::Gone.into())),
-            Err(fault) => return self.written_by_job(Err(fault)),
-        };
-        job.step = Step::Write;
-        let at = Bytes(self.shape.unit_start(job.unit) + at);
-        let parts = vec![self.memory.holding(&bytes)];
-        self.hand(member, What::Job, Command::Write { at, parts, class: Class(0) });
+        match result {
+            Ok(bytes) => job.computed[index].2 = Some(bytes),
+            Err(fault) => job.fault = Some(fault),
+        }
+        job.waits -= 1;
+        if job.waits == 0 {
+            self.write_computed();
+        }
+    }
+
+    /// Writes computed bytes to members that are still live.
+    fn write_computed(&mut self) {
+        let job = self.job.as_ref().expect("a job is under way");
+        let read = job.computed.iter().map(|(.., bytes)| bytes.clone()).collect();
+        let Some(sure) = self.agrees(read) else { return };
+        let job = self.job.as_mut().expect("a job is under way");
+        let mut sure = sure.into_iter();
+        job.computed.retain(|_| sure.next() == Some(true));
+        let all = job.computed.len();
+        job.computed.retain(|(member, ..)| self.members[*member].labelled);
+        if job.computed.len() < all {
+            job.fault = Some(DeviceError::Gone.into());
+        }
+        if job.computed.is_empty() {
+            let fault = job.fault.unwrap_or(DeviceError::Io.into());
+            return if all > 0 { self.let_be(Err(fault)) } else { self.written_by_job(Err(fault)) };
+        }
+        (job.step, job.waits) = (Step::Write, job.computed.len());
+        let start = self.shape.unit_start(job.unit);
+        let writes = job.computed.iter_mut().map(|(member, strip, bytes)| {
+            let bytes = bytes.take().expect("it was computed");
+            let parts = vec![self.memory.holding(&bytes)];
+            (*member, Command::Write { at: Bytes(start + strip.start), parts, class: Class(0) })
+        });
+        for (member, write) in writes.collect::<Vec<_>>() {
+            self.hand(member, What::Job, write);
+        }
     }
 
     /// Ends a job without a write.
@@ -413,7 +498,7 @@ impl<M: Memory> Array<M> {
         if matches!(work, Work::Settle { .. }) {
             self.unsettled.remove(&row);
         }
-        if let Work::Settle { heal: Some(heal), .. } | Work::Copy { heal: Some(heal), .. } = work {
+        if let Work::Settle { heal: Some(heal), .. } | Work::Mend { heal, .. } = work {
             self.mended(heal, result);
         }
         self.end_job();
@@ -421,8 +506,9 @@ impl<M: Memory> Array<M> {
 
     /// The write of a job has ended, or the job failed before.
     fn written_by_job(&mut self, result: Result<(), Fault>) {
-        let job = self.job.as_ref().expect("a job is under way");
+        let job = self.job.as_mut().expect("a job is under way");
         let (unit, row, keeps_log) = (job.unit, job.rows.start, job.keeps_log);
+        let healed = std::mem::take(&mut job.computed);
         match (job.work.clone(), result) {
             (Work::Settle { heal, .. }, result) => {
                 self.unsettled.remove(&(unit, row));
@@ -435,21 +521,20 @@ impl<M: Memory> Array<M> {
                     self.mended(heal, result);
                 }
             }
-            (Work::Copy { member, strip, heal: Some(heal) }, result) => {
-                if result.is_ok() {
+            (Work::Mend { heal, .. }, result) => {
+                for (member, strip, _) in healed {
                     self.count_healed(heal, unit, member, &strip);
                 }
                 self.mended(heal, result);
             }
-            (Work::Copy { member, strip, heal: None }, result) => {
-                self.filled(member, &strip, result);
-            }
+            (Work::Fill { member, strip }, result) => self.filled(member, &strip, result),
             (Work::Load { .. }, _) => {}
         }
         self.end_job();
     }
 
-    /// Counts a part of the member being filled as written, or handles its error.
+    /// Counts a part of the member being filled as written, or handles its error. Of many places without data, only
+    /// some are reported.
     fn filled(&mut self, member: usize, strip: &Range<u64>, result: Result<(), Fault>) {
         if self.members[member].standing != MemberState::Filling {
             return;
@@ -462,7 +547,11 @@ impl<M: Memory> Array<M> {
             if self.rebuild.cut(strip) {
                 return;
             }
-            self.say(ArrayNotice::NotFilled { member, bytes, fault });
+            let places = self.rebuild.failed(bytes, &self.shape, self.now);
+            if places <= TOLD || places.is_power_of_two() {
+                self.say(ArrayNotice::NotFilled { member, bytes, fault, places });
+            }
+            return;
         }
         self.rebuild.computed(bytes, &self.shape);
     }
@@ -484,8 +573,25 @@ fn columns(bytes: Range<u64>, piece: usize) -> impl Iterator<Item = usize> {
 
 impl<B> Job<B> {
     fn new(unit: u32, rows: Range<u32>, work: Work) -> Job<B> {
-        let (step, data, parity, waits, fault) = (Step::Wait, None, None, 0, None);
-        let (keeps_log, postponed) = (false, Vec::new());
-        Job { unit, rows, work, step, data, parity, waits, fault, keeps_log, postponed }
+        Job {
+            unit,
+            rows,
+            work,
+            step: Step::Wait,
+            data: None,
+            parity: None,
+            computed: Vec::new(),
+            reads: 0,
+            read_before: Vec::new(),
+            waits: 0,
+            fault: None,
+            keeps_log: false,
+            postponed: Vec::new(),
+        }
+    }
+
+    /// Whether the job computes bytes of members and writes them.
+    fn computes(&self) -> bool {
+        matches!(self.work, Work::Mend { .. } | Work::Fill { .. })
     }
 }

@@ -23,6 +23,11 @@ impl Pace {
         self.not_before = Time(now.0.saturating_add(pause));
     }
 
+    /// Requests nothing for some nanoseconds.
+    pub(super) fn rest(&mut self, nanoseconds: u64, now: Time) {
+        self.not_before = self.not_before.max(Time(now.0.saturating_add(nanoseconds)));
+    }
+
     /// When the next bytes may be requested.
     pub(super) fn not_before(&self) -> Time {
         self.not_before

@@ -105,7 +105,7 @@ fn unit_of<B>(layout: &Layout, command: &Command<B>) -> u32 {
     match command {
         Command::Write { at, .. } | Command::Read { at, .. } => layout.unit_of(*at).0,
         Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => unit.0,
-        Command::Heal { .. } | Command::Distrust { .. } | Command::Flush(_) => {
+        Command::Heal(_) | Command::Distrust { .. } | Command::Flush(_) => {
             unreachable!("the command changes no unit")
         }
     }
@@ -336,6 +336,9 @@ impl<M: Memory> Array<M> {
     /// Empties a unit. All its data becomes void.
     fn empty(&mut self, token: Token, unit: u32, command: &Command<M::Buffer>) {
         self.forget_unit(unit);
+        if self.filling().is_some_and(|member| self.is_live(member)) {
+            self.rebuild.emptied(unit);
+        }
         let live: Vec<usize> = self.live().collect();
         let (waits, faults) = (live.len(), Vec::new());
         let rows = 0..self.shape.rows();

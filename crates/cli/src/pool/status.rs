@@ -67,6 +67,9 @@ struct Status {
     units: Units,
     media: Vec<MediaStatus>,
     fullness: FullnessReport,
+    /// With `scrub_every`: the record of scrubs beside the settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scrub: Option<ScrubReport>,
 }
 
 /// Units of the devices that have not left the pool.
@@ -132,6 +135,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         at_risk.push(format!("{} units are out of service", units.retired));
     }
     at_risk.extend(pool.risks());
+    let scrub = ScrubReport::at_rest(&settings, engine.pool_id(), engine.geometry().units())?;
+    at_risk.extend(scrub.as_ref().and_then(found_by));
     let status = Status {
         schema: "thermocline.status/1",
         pool: engine.pool_id().to_string(),
@@ -149,6 +154,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         units,
         media: MediaStatus::all(engine, |media| engine.written_on(media)),
         fullness: FullnessReport::of(&engine.occupancy(), settings.fullness_marks()),
+        scrub,
     };
     if args.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
@@ -175,9 +181,7 @@ fn served(status: &Value) -> anyhow::Result<String> {
         Value::Null => None,
         scrub => Some(ScrubReport::deserialize(scrub)?),
     };
-    if let Some(places) = scrub.as_ref().map(ScrubReport::damaged).filter(|places| *places > 0) {
-        risks.push(format!("{places} places that a scrub found damaged"));
-    }
+    risks.extend(scrub.as_ref().and_then(found_by));
     match number(&engine["at_risk_bytes"])? {
         0 if risks.is_empty() => risks.push("nothing: all that was written is durable".to_owned()),
         0 => {}
@@ -222,6 +226,12 @@ fn served(status: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// The risk of places that a scrub found damaged.
+fn found_by(scrub: &ScrubReport) -> Option<String> {
+    let places = scrub.damaged();
+    (places > 0).then(|| format!("{places} places that a scrub found damaged"))
+}
+
 /// A line for each class of devices, if there are several.
 fn classes(media: &Value) -> anyhow::Result<String> {
     let media = media.as_array().map_or(&[][..], Vec::as_slice);
@@ -250,6 +260,7 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
         risks => risks.iter().map(|risk| format!("at risk: {risk}\n")).collect(),
     };
     text += &full(&status.fullness);
+    text += &status.scrub.as_ref().map_or(String::new(), ScrubReport::to_string);
     let took = status.open_seconds * 1e3;
     text += &match status.clean {
         true => format!("closed in order: opening takes {took:.0} ms and replays nothing\n"),

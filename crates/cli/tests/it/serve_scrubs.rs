@@ -60,6 +60,15 @@ fn a_served_pool_scrubs_itself_repairs_a_member_and_remembers_it() {
     let ended = format!("thermocline_scrub_ended_seconds {}\n", last["ended_unix_seconds"]);
     assert!(metrics.contains(&ended) && metrics.contains("scrub_progress_ratio 1\n"), "{metrics}");
     assert_eq!(served.stop(), 0);
+    let told = |text: &str| {
+        let scrubs = text.lines().filter(|line| line.contains(" scrub: "));
+        scrubs.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let at_rest = run(folder, "status pool.toml").ok();
+    assert_eq!(told(&at_rest), told(&status), "{at_rest}");
+    let json = run(folder, "status pool.toml --json").ok();
+    let json: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json["scrub"], scrub, "{json}");
     run(folder, "scrub pool.toml").ok();
     let served = Served::start(folder, "");
     assert_eq!(served.status()["scrub"], scrub, "a restart forgets nothing and repeats nothing");

@@ -4,9 +4,8 @@ use thermocline_format::Location;
 use thermocline_types::Version;
 
 use crate::bugs::bug;
-use crate::device::DeviceError;
+use crate::device::{DeviceCmd, DeviceError, Heal};
 use crate::engine::{Op, Parts, Phase};
-use crate::healing::Heal;
 use crate::payload::Payload;
 use crate::request::{Action, Notice};
 
@@ -21,7 +20,7 @@ impl<P: Payload> Parts<P> {
             Phase::Open | Phase::Closing => {
                 self.healing.begin();
                 let op = self.ops.insert(Op::Heal { at: heal.at, version: heal.version });
-                self.device(op, heal.command());
+                self.device(op, DeviceCmd::Heal(vec![heal]));
             }
             Phase::Closed | Phase::Failed => {}
         }

@@ -27,10 +27,9 @@ use thermocline_types::{Class, Version};
 
 use crate::bugs::bug;
 use crate::config::Config;
-use crate::device::{DeviceCmd, DeviceError, Done, UnitCondition, UnitReport};
+use crate::device::{DeviceCmd, DeviceError, Done, Heal, UnitCondition, UnitReport};
 use crate::engine::Parts;
 use crate::flights::Flights;
-use crate::healing::Heal;
 use crate::map::{PAGE, Wanted};
 use crate::marks::mark;
 use crate::memory::Share;

@@ -7,12 +7,12 @@ use thermocline_format::{Geometry, MapPage, PageId};
 use thermocline_types::Version;
 
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError, Done, PageBytes, ReadChunks, Versions};
+use crate::device::{DeviceCmd, DeviceError, Done, Heal, PageBytes, ReadChunks, Versions};
 use crate::engine::gc::Collector;
 use crate::engine::opening::Recovery;
 use crate::engine::scrub::Scrubber;
 use crate::engine::{Op, Parts};
-use crate::healing::{Heal, Read};
+use crate::healing::Read;
 use crate::map::Value;
 use crate::marks::mark;
 use crate::payload::Payload;

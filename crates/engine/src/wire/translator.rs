@@ -17,8 +17,8 @@ use thermocline_types::{Class, DeviceId, UnitId, Version};
 use super::superblock_blocks;
 use crate::bugs::{Bug, bug};
 use crate::device::{
-    Chunk, DeviceCmd, DeviceError, Done, FoundChunks, Members, PageBytes, ReadChunks, UnitReport,
-    Versions,
+    Chunk, DeviceCmd, DeviceError, Done, FoundChunks, Heal, Members, PageBytes, ReadChunks,
+    UnitReport, Versions,
 };
 use crate::payload::Payload;
 
@@ -91,14 +91,7 @@ pub enum IoCmd<E: Encoding> {
         version: Version,
     },
     /// As [`DeviceCmd::Heal`].
-    Heal {
-        /// Where the first byte is.
-        at: Location,
-        /// Logical blocks.
-        blocks: u32,
-        /// In which version they are right.
-        version: Version,
-    },
+    Heal(Vec<Heal>),
     /// As [`DeviceCmd::Distrust`].
     Distrust {
         /// A unit of the device.
@@ -128,7 +121,7 @@ impl<E: Encoding> IoCmd<E> {
             IoCmd::Read { .. }
             | IoCmd::Report
             | IoCmd::Flush(_)
-            | IoCmd::Heal { .. }
+            | IoCmd::Heal(_)
             | IoCmd::Distrust { .. } => None,
         }
     }
@@ -270,9 +263,7 @@ impl<E: Encoding> Translator<E> {
             DeviceCmd::Zero(unit) => (IoCmd::Zero(unit), IoJob(Kind::Plain)),
             DeviceCmd::Finish(unit) => (IoCmd::Finish(unit), IoJob(Kind::Plain)),
             DeviceCmd::Flush(device) => (IoCmd::Flush(device), IoJob(Kind::Plain)),
-            DeviceCmd::Heal { at, blocks, version } => {
-                (IoCmd::Heal { at, blocks, version }, IoJob(Kind::Plain))
-            }
+            DeviceCmd::Heal(places) => (IoCmd::Heal(places), IoJob(Kind::Plain)),
             DeviceCmd::Distrust { unit, version } => {
                 (IoCmd::Distrust { unit, version }, IoJob(Kind::Plain))
             }

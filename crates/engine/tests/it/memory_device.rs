@@ -212,7 +212,7 @@ impl MemoryDevice {
                 self.records.retain(|record| record.location.unit != unit);
             }
             DeviceCmd::Finish(_) => self.finished += 1,
-            DeviceCmd::Flush(_) | DeviceCmd::Heal { .. } | DeviceCmd::Distrust { .. } => {}
+            DeviceCmd::Flush(_) | DeviceCmd::Heal(_) | DeviceCmd::Distrust { .. } => {}
             DeviceCmd::Read { at, .. } if self.unreadable.contains(&at.unit.0) => {
                 return Err(DeviceError::Io);
             }

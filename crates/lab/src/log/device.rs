@@ -258,7 +258,7 @@ impl Device {
             IoCmd::Write { at, parts, class } => self.write(now, at, parts, class),
             IoCmd::Read { at, into, .. } => self.read(now, at, into),
             // Simulated drives keep their bytes once.
-            IoCmd::Report | IoCmd::Heal { .. } | IoCmd::Distrust { .. } => Ok(now),
+            IoCmd::Report | IoCmd::Heal(_) | IoCmd::Distrust { .. } => Ok(now),
             IoCmd::Reset(unit) | IoCmd::Zero(unit) => self.reset(now, unit),
             IoCmd::Finish(unit) => {
                 let (drive, unit) = self.on(unit);

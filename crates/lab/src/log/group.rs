@@ -242,7 +242,7 @@ impl Group {
             Command::Flush(_) => slices.flush(drive, now),
             Command::Reset(unit) | Command::Zero(unit) => slices.reset(drive, now, unit),
             Command::Finish(unit) => slices.finish(drive, now, unit),
-            Command::Heal { .. } | Command::Distrust { .. } => {
+            Command::Heal(_) | Command::Distrust { .. } => {
                 unreachable!("members are not asked to heal")
             }
         }

@@ -202,7 +202,7 @@ impl TestDrive {
                 drive.cached = kept;
             }
             Command::Finish(_) => {}
-            Command::Heal { .. } | Command::Distrust { .. } => {}
+            Command::Heal(_) | Command::Distrust { .. } => {}
         }
         Ok(())
     }

@@ -334,7 +334,7 @@ impl Storage for File {
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
             Command::Reset(_)
             | Command::Finish(_)
-            | Command::Heal { .. }
+            | Command::Heal(_)
             | Command::Distrust { .. } => Action::Call(Box::new(|| Ok(()))),
         };
         self.io.submit(token, action);

@@ -72,6 +72,8 @@ pub struct GroupStatus {
     pub members: Vec<MemberStatus>,
     /// Bytes that the member being filled lacks.
     pub lacking: Bytes,
+    /// The lacking bytes that the other members could not give.
+    pub holes: Bytes,
     /// Bytes that were copied or computed to fill a member since the group was opened.
     pub filled: Bytes,
     /// Bad places of members that were rewritten since the opening.
@@ -82,8 +84,9 @@ pub struct GroupStatus {
 
 impl GroupStatus {
     pub(super) fn new(kind: GroupKind, name: String, members: Vec<MemberStatus>) -> GroupStatus {
-        let (lacking, filled, repaired, refusal) = (Bytes(0), Bytes(0), 0, None);
-        GroupStatus { kind, name, members, lacking, filled, repaired, refusal }
+        let (lacking, holes, filled) = (Bytes(0), Bytes(0), Bytes(0));
+        let (repaired, refusal) = (0, None);
+        GroupStatus { kind, name, members, lacking, holes, filled, repaired, refusal }
     }
 
     /// Bytes written to all members since the group was opened, by cause.
@@ -114,6 +117,11 @@ impl GroupStatus {
         Some(match member.standing {
             MemberState::Filling if self.lacking == Bytes(0) => format!(
                 "{kind} `{name}`: {path} is filled, and its new labels are not written yet; until then {so}"
+            ),
+            MemberState::Filling if self.holes > Bytes(0) => format!(
+                "{kind} `{name}`: {path} lacks {}, of which {} cannot be restored, because another member does not \
+                 read; these bytes are tried again while the pool is served; until then {so}",
+                self.lacking, self.holes
             ),
             MemberState::Filling => format!(
                 "{kind} `{name}`: {path} lacks {}, and is filled while the pool is served; until then {so}",

@@ -84,9 +84,13 @@ impl Joined {
                 let (part, at) = self.place(at);
                 (part, Command::Read { at, into, version })
             }
-            Command::Heal { at, bytes, version } => {
-                let (part, at) = self.place(at);
-                (part, Command::Heal { at, bytes, version })
+            Command::Heal(mut ranges) => {
+                // All ranges are in one unit.
+                let mut part = 0;
+                for range in &mut ranges {
+                    (part, range.at) = self.place(range.at);
+                }
+                (part, Command::Heal(ranges))
             }
             Command::Distrust { at, version } => {
                 let (part, at) = self.place(at);

@@ -114,7 +114,7 @@ impl Storage for Memory {
             Command::Reset(_)
             | Command::Flush(_)
             | Command::Finish(_)
-            | Command::Heal { .. }
+            | Command::Heal(_)
             | Command::Distrust { .. } => {}
         }
         self.ready.push(Ready { token, write: None });

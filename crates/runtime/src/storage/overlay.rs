@@ -109,7 +109,7 @@ impl<S: Storage> Storage for Overlay<S> {
             Command::Reset(unit) | Command::Zero(unit) => self.reset(unit),
             Command::Finish(unit) => self.set_written(unit, self.layout().blocks_per_unit),
             // Nothing below is written.
-            Command::Flush(_) | Command::Heal { .. } | Command::Distrust { .. } => {}
+            Command::Flush(_) | Command::Heal(_) | Command::Distrust { .. } => {}
         }
         self.ready.push(Completion::new(token, Ok(())));
     }

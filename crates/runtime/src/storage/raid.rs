@@ -176,7 +176,8 @@ impl Raid {
             }
         }
         status.repaired = array.healed.iter().map(|member| member.places).sum();
-        (status.lacking, status.filled) = (array.lacking, array.filled);
+        (status.lacking, status.holes) = (array.lacking, array.holes);
+        status.filled = array.filled;
     }
 
     /// Waits for the members, and handles their completions.

@@ -159,7 +159,7 @@ impl Simulated {
             Command::Reset(unit) | Command::Zero(unit) => drive.reset(now, *unit),
             Command::Finish(unit) => drive.finish(now, *unit),
             Command::Flush(_) => drive.flush(now),
-            Command::Heal { .. } | Command::Distrust { .. } => Ok(now),
+            Command::Heal(_) | Command::Distrust { .. } => Ok(now),
         }
     }
 

@@ -88,7 +88,7 @@ impl Storage for Zoned {
             Command::Reset(unit) | Command::Zero(unit) | Command::Finish(unit) => *unit,
             Command::Read { .. }
             | Command::Flush(_)
-            | Command::Heal { .. }
+            | Command::Heal(_)
             | Command::Distrust { .. } => return self.file.submit(token, command),
         };
         if let Some(command) = self.order.enter(unit, token, command) {

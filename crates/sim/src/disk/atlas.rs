@@ -26,7 +26,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn overlaps(&self, other: &Place) -> bool {
+    pub(super) fn overlaps(&self, other: &Place) -> bool {
         let Range { start, end } = other.sectors;
         self.unit == other.unit && self.sectors.start < end && start < self.sectors.end
     }

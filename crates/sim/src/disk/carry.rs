@@ -3,9 +3,10 @@
 use thermocline_engine::wire::{Encoding as _, IoCmd};
 use thermocline_engine::{Body, Chunk, DeviceError, UnitCondition, UnitReport};
 use thermocline_format::Location;
-use thermocline_types::UnitId;
+use thermocline_types::{DeviceId, UnitId};
 
 use super::image::{Effect, Fate, Rest, Tear};
+use super::unreliable::Instead;
 use super::{Bytes, Disk, Place, Struck, Work};
 use crate::data::{Data, SECTOR_BYTES, Sector};
 use crate::faults::{CommandKind, Fault};
@@ -49,7 +50,7 @@ impl Disk {
                 self.begin_write(Location { unit, block: 0 }, zeros, None, kind, fault)
             }
             IoCmd::Finish(unit) => self.begin_whole(unit, Effect::Finish, kind, fault),
-            IoCmd::Flush(device) if self.liar == Some(device) => Work::Nothing,
+            IoCmd::Flush(device) if self.lies(device) => Work::Nothing,
             IoCmd::Flush(device) => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, None, None);
@@ -67,7 +68,7 @@ impl Disk {
                 _ => Work::Flush { device, submitted: self.tick },
             },
             // This disk keeps its bytes once.
-            IoCmd::Heal { .. } | IoCmd::Distrust { .. } => Work::Nothing,
+            IoCmd::Heal(_) | IoCmd::Distrust { .. } => Work::Nothing,
             IoCmd::Read { at, into, .. } => match fault {
                 Some(fault @ Fault::Fail(error)) => {
                     self.injector.record(kind, fault, Some(at), None);
@@ -269,6 +270,30 @@ impl Disk {
         self.readable(at.unit)?;
         let blocks = into.sectors().len() as u32 / self.cache.media().sectors_per_logical();
         into.fill(&self.cache.read(at, blocks));
+        Ok(())
+    }
+
+    /// Whether flushes of a device of the medium do nothing.
+    fn lies(&self, device: DeviceId) -> bool {
+        self.unreliable.as_ref().is_some_and(|one| one.lies(device))
+    }
+
+    /// Fills the room of a read with other bytes than those at `at`.
+    pub(super) fn misread(
+        &mut self,
+        at: Location,
+        into: &Data,
+        instead: Instead,
+    ) -> Result<(), DeviceError> {
+        let at = if let Instead::Elsewhere(other) = instead { other } else { at };
+        self.read(at, into)?;
+        let mut sectors: Vec<Sector> = into.sectors().collect();
+        match instead {
+            Instead::Flipped => _ = self.flip(&mut sectors, 1),
+            Instead::Zeros => sectors.fill(Sector::ZEROS),
+            Instead::Elsewhere(_) => {}
+        }
+        into.fill(&sectors);
         Ok(())
     }
 

@@ -10,10 +10,11 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use thermocline_array::{
-    Access, Array, Command, Completion, FoundArray, Memory, Token, decide, newest_label,
+    Access, Array, Command, Completion, FoundArray, HealRange, MemberState, Memory, Token, decide,
+    newest_label,
 };
 use thermocline_engine::wire::{ByteRun as _, InBytes, IoCmd, IoJob};
-use thermocline_engine::{DeviceError, OpId};
+use thermocline_engine::{DeviceError, Heal, OpId};
 use thermocline_format::{
     Geometry, Location, MediaClass, PoolDevice, RAID_PLACE_BYTES, RaidLabel, RaidShape,
 };
@@ -285,7 +286,8 @@ impl Layer {
     /// The members of each group have these versions, which an engine can ask for.
     pub(super) fn group_of(&self, cmd: &IoCmd<InBytes<Data>>) -> Option<usize> {
         let unit = match cmd {
-            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } | IoCmd::Heal { at, .. } => at.unit,
+            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } => at.unit,
+            IoCmd::Heal(places) => places[0].at.unit,
             IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => *unit,
             IoCmd::Distrust { unit, .. } => *unit,
             IoCmd::Flush(device) => {
@@ -311,6 +313,50 @@ impl Layer {
         strip_place(group.members[member].start, shape, byte)
     }
 
+    /// What of the medium holds a block of the pool. For each piece of the block: the same bytes of each member's row,
+    /// and of how many members they must be hit before the piece is lost.
+    pub(super) fn pieces(&self, at: Location, bytes: u64) -> Vec<(Vec<Location>, u64, usize)> {
+        if let Some(unit) = self.plain(at.unit) {
+            return vec![(vec![Location { unit, ..at }], bytes, 1)];
+        }
+        let group = self.groups.iter().find(|group| group.units.contains(&at.unit.0));
+        let Some(group) = group else { return vec![(vec![at], bytes, 1)] };
+        let (shape, unit) = (&group.spec.shape, at.unit.0 - group.units.start);
+        let from = u64::from(at.block) * shape.logical_block.bytes() as u64;
+        let pieces = shape.spans(from, bytes).map(|span| {
+            let byte = shape.piece_start(unit, span.row) + span.from;
+            let members = group.members.iter();
+            let places = members.map(|units| strip_place(units.start, shape, byte)).collect();
+            (places, span.bytes, shape.level.parity() + 1)
+        });
+        pieces.collect()
+    }
+
+    /// The unit of the pool of which a unit of the medium has a part, if any.
+    pub(super) fn in_pool(&self, unit: UnitId) -> Option<UnitId> {
+        if self.is_none() {
+            return Some(unit);
+        }
+        let plain = self.plain.iter().find_map(|(units, first)| {
+            let own = unit.0.checked_sub(*first)? + units.start;
+            units.contains(&own).then_some(own)
+        });
+        let of_group = |group: &Group| {
+            let member = group.members.iter().find(|units| units.contains(&unit.0))?;
+            let own = unit.0 - member.start;
+            let own = own.checked_sub(group.spec.shape.head_units())? + group.units.start;
+            group.units.contains(&own).then_some(own)
+        };
+        plain.or_else(|| self.groups.iter().find_map(of_group)).map(UnitId)
+    }
+
+    /// Whether all members of all groups are current.
+    pub(super) fn is_whole(&self) -> bool {
+        let current = |one: &MemberState| *one == MemberState::Current;
+        let whole = |array: &Array<Blocks>| array.status().members.iter().all(current);
+        self.groups.iter().all(|group| group.array.as_ref().is_some_and(whole))
+    }
+
     /// Hands a command of the engine to a group. The answer comes out of [`Layer::poll_answer`].
     pub(super) fn submit(
         &mut self,
@@ -327,9 +373,12 @@ impl Layer {
         let command = match cmd {
             IoCmd::Write { at, parts, class } => Command::Write { at: offset(at), parts, class },
             IoCmd::Read { at, into, version } => Command::Read { at: offset(at), into, version },
-            IoCmd::Heal { at, blocks, version } => {
-                let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
-                Command::Heal { at: offset(at), bytes, version }
+            IoCmd::Heal(places) => {
+                let range = |Heal { at, blocks, version }: Heal| {
+                    let bytes = u64::from(blocks) * layout.logical_block.bytes() as u64;
+                    HealRange { at: offset(at), bytes, version }
+                };
+                Command::Heal(places.into_iter().map(range).collect())
             }
             IoCmd::Distrust { unit, version } => {
                 Command::Distrust { at: layout.start(own(unit)), version }
@@ -378,7 +427,7 @@ impl Layer {
                 Command::Reset(own) => IoCmd::Reset(unit(own)),
                 Command::Zero(own) => IoCmd::Zero(unit(own)),
                 Command::Finish(own) => IoCmd::Finish(unit(own)),
-                Command::Heal { .. } | Command::Distrust { .. } => {
+                Command::Heal(_) | Command::Distrust { .. } => {
                     panic!("members are not asked to heal")
                 }
             };

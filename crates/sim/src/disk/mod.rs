@@ -13,6 +13,7 @@ mod cache;
 mod carry;
 mod groups;
 mod image;
+mod unreliable;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,12 +25,14 @@ use thermocline_engine::wire::{
     Encoding as _, InBytes, IoCmd, IoJob, IoStep, Translator, ZoneOrder,
 };
 use thermocline_engine::{Bug, Chunk, DeviceCmd, DeviceError, Done, OpId, UnitCondition};
-use thermocline_format::{Geometry, Location, MediaClass};
+use thermocline_format::{BLOCK_BYTES, Geometry, Location, MediaClass};
 use thermocline_types::{DeviceId, Rng, Time, UnitId, Version};
 
 use crate::data::{Arena, Data, Sector};
 use crate::faults::{CommandKind, Fault, Injector};
+use crate::wrong::Wrong;
 use groups::{Answer, Layer, ToMember};
+use unreliable::{Conduct, DEADLINE, Instead, Unreliable, hung};
 
 pub use atlas::{Atlas, Place, Struck};
 pub use cache::{Cache, CrashState};
@@ -118,6 +121,8 @@ enum Work {
     /// As a flush that loses some of what it covers.
     Forget(DeviceId, u64, DeviceError),
     Read(Location, Data),
+    /// As a read that gives other bytes.
+    Misread(Location, Data, Instead),
     Report,
     /// A group is done with it.
     Done(Result<(), DeviceError>, Option<Version>),
@@ -150,8 +155,8 @@ pub struct Disk {
     translator: Translator<Bytes>,
     /// What the pool sees of the medium, where some of its devices are groups.
     layer: Layer,
-    /// The device of the medium whose flushes do nothing.
-    liar: Option<DeviceId>,
+    /// The device of the medium whose answers are wrong now and then.
+    unreliable: Option<Unreliable>,
     /// Where units are zones: what waits, by the tick of its submission.
     order: ZoneOrder<u64, Request>,
     cache: Cache,
@@ -179,7 +184,7 @@ impl Disk {
             arena: Rc::clone(arena),
             translator: Translator::new(InBytes::new(geometry, Rc::clone(arena))),
             layer: Layer::new(arena, &Groups::default()),
-            liar: None,
+            unreliable: None,
             order: ZoneOrder::default(),
             cache: Cache::new(image),
             conditions: vec![UnitCondition::Good; units],
@@ -203,9 +208,31 @@ impl Disk {
         self
     }
 
-    /// Flushes of this device of the medium do nothing from now on.
-    pub fn lie(&mut self, device: Option<DeviceId>) {
-        self.liar = device;
+    /// A device of the medium that answers as this member does, from now on.
+    #[must_use]
+    pub fn with_wrong(mut self, wrong: Option<Wrong>, seed: u64) -> Disk {
+        let media = *self.cache.media();
+        self.unreliable = wrong.map(|wrong| {
+            let mut all = media.geometry.device_units();
+            let (_, units) =
+                all.find(|(device, _)| *device == wrong.member).expect("the medium has it");
+            Unreliable::new(wrong, units, media.geometry.blocks_per_unit(), seed)
+        });
+        self
+    }
+
+    /// From now on what such a device answers follows from this seed.
+    pub fn reseed(&mut self, seed: u64) {
+        if let Some(device) = &mut self.unreliable {
+            device.reseed(seed);
+        }
+    }
+
+    /// The pool is open: a device that hangs may do so from now on.
+    pub fn serve(&mut self) {
+        if let Some(device) = &mut self.unreliable {
+            device.in_service = true;
+        }
     }
 
     /// Whether members of a group are refused.
@@ -224,6 +251,31 @@ impl Disk {
         let block = |nth| Location { block: at.block + nth, ..at };
         let each = (0..blocks).map(|nth| self.layer.on_medium(block(nth), bytes));
         each.flat_map(|at| self.cache.read(at, 1).into_owned()).collect()
+    }
+
+    /// Whether faults explain a block of the pool at `at` by what `explains` says of its places on the medium. Where a
+    /// group can do without one member, they must have hit two.
+    pub fn is_explained(&self, at: Location, explains: impl Fn(&Atlas, &Place) -> bool) -> bool {
+        let pieces = self.layer.pieces(at, BLOCK_BYTES as u64);
+        pieces.into_iter().any(|(places, bytes, needed)| {
+            let blocks = (bytes as usize)
+                .div_ceil(self.cache.media().geometry.logical_block().bytes())
+                as u32;
+            let hit = |at: &&Location| explains(&self.atlas, &self.place(**at, blocks));
+            places.iter().filter(hit).count() >= needed
+        })
+    }
+
+    /// The unit of the pool of which a unit of the medium has a part, if any.
+    #[must_use]
+    pub fn in_pool(&self, unit: UnitId) -> Option<UnitId> {
+        self.layer.in_pool(unit)
+    }
+
+    /// Whether all members of all groups are current.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.layer.is_whole()
     }
 
     /// The driver of this device is told how the pool uses it: it may have more units than that.
@@ -270,6 +322,9 @@ impl Disk {
 
     /// What the host waits for, it waits for no more.
     fn forget_host(&mut self) {
+        if let Some(device) = &mut self.unreliable {
+            device.host_starts();
+        }
         self.due.clear();
         self.order.clear();
         self.broken.fill(false);
@@ -475,12 +530,36 @@ impl Disk {
             _ => {}
         }
         self.note(kind as u64, at.as_nanos());
-        let work = self.begin(cmd, chunk, kind, fault);
-        let failed = matches!(work, Work::Fail(_) | Work::FailChange(..) | Work::Forget(..));
-        if failed && kind != CommandKind::Read {
-            self.atlas.failed(kind);
-        }
+        let answer = self.answer(&cmd);
+        let work = match (answer, cmd) {
+            (Conduct::Fail(error), _) => Work::Fail(error),
+            (Conduct::Misread(instead), IoCmd::Read { at, into, .. }) => {
+                Work::Misread(at, into, instead)
+            }
+            (Conduct::Hang, cmd) => {
+                at += DEADLINE;
+                hung(self.begin(cmd, chunk, kind, fault))
+            }
+            (Conduct::Misread(_) | Conduct::Right, cmd) => {
+                let work = self.begin(cmd, chunk, kind, fault);
+                let failed =
+                    matches!(work, Work::Fail(_) | Work::FailChange(..) | Work::Forget(..));
+                if failed && kind != CommandKind::Read {
+                    self.atlas.failed(kind);
+                }
+                work
+            }
+        };
         self.due.push(Reverse(Due { at, tick, owner, work }));
+    }
+
+    /// How the device of a command answers it.
+    fn answer(&mut self, cmd: &IoCmd<Bytes>) -> Conduct {
+        let place = match cmd {
+            IoCmd::Read { at, into, .. } => Some(self.place_of(*at, into)),
+            _ => None,
+        };
+        self.unreliable.as_mut().map_or(Conduct::Right, |device| device.answer(cmd, place))
     }
 
     /// Completes the command to media that is next. Tells if a command of the engine is complete by that.
@@ -551,6 +630,7 @@ impl Disk {
                 Err(error)
             }
             Work::Read(at, into) => self.read(at, &into),
+            Work::Misread(at, into, instead) => self.misread(at, &into, instead),
             Work::Done(result, _) => result,
         }
     }

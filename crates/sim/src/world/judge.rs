@@ -4,7 +4,7 @@ use thermocline_engine::{Extent, HostError, OpenError};
 use thermocline_format::{DeviceState, Location, MediaClass, PAGE_ENTRIES, VolumeId};
 
 use super::{Pending, World};
-use crate::disk::Atlas;
+use crate::disk::{Atlas, Place};
 use crate::faults::CommandKind;
 use crate::machine::{Opened, Trouble};
 use crate::model::{FoundVolume, Model, Verdict, WriteNumber};
@@ -27,8 +27,7 @@ impl World {
 
     /// Whether a block or page at `at` may be unreadable.
     fn may_be_unreadable(&self, at: Location) -> bool {
-        let per_block = self.settings.media.geometry.logical_block().per_block();
-        self.is_on_lost(at) || self.atlas().explains(&self.machine.disk.place(at, per_block))
+        self.is_on_lost(at) || self.machine.disk.is_explained(at, Atlas::explains)
     }
 
     pub(super) fn went_down(&mut self) {
@@ -65,10 +64,8 @@ impl World {
     /// tell of.
     pub(super) fn called_damaged(&mut self, at: Location) {
         self.damaged += 1;
-        let per_block = self.settings.media.geometry.logical_block().per_block();
-        let place = self.machine.disk.place(at, per_block);
         let explained = self.is_on_lost(at)
-            || self.atlas().explains_header(&place)
+            || self.machine.disk.is_explained(at, Atlas::explains_header)
             || self.atlas().explains_anything_older();
         if !explained {
             self.wrong.push(format!("{at} is called damaged, and nothing has hit it"));
@@ -112,13 +109,12 @@ impl World {
 
     /// Whether a request may fail like this.
     pub(super) fn judge_error(&mut self, pending: &Pending, error: HostError) {
-        let per_block = self.settings.media.geometry.logical_block().per_block();
         let allowed = match error {
             HostError::Unreadable(at) => match pending {
                 Pending::Read { read, since, .. } => {
-                    let (at, extent) = (self.machine.disk.place(at, per_block), read.extent());
-                    self.atlas().explained(&at, *since)
-                        || self.may_fail_to_read(extent, error, Model::acknowledged)
+                    let explained = |atlas: &Atlas, place: &Place| atlas.explained(place, *since);
+                    self.machine.disk.is_explained(at, explained)
+                        || self.may_fail_to_read(read.extent(), error, Model::acknowledged)
                 }
                 _ => self.may_be_unreadable(at),
             },
@@ -176,7 +172,12 @@ impl World {
     fn fast_are_spoiled(&self) -> bool {
         let config = &self.settings.config;
         let (geometry, fast) = (&config.geometry, MediaClass::Fast);
-        let spoiled = self.atlas().units_spoiled(|unit| geometry.media_of(unit) == fast);
+        // The atlas has units of the medium.
+        let is_fast = |unit| {
+            let unit = self.machine.disk.in_pool(unit);
+            unit.is_some_and(|unit| geometry.media_of(unit) == fast)
+        };
+        let spoiled = self.atlas().units_spoiled(is_fast);
         let needed = u64::from(config.fast_units_needed(self.model.volume_blocks()));
         geometry.is_tiered() && u64::from(geometry.active_units(fast)) < spoiled + needed
     }

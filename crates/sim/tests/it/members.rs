@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use thermocline_engine::{DeviceError, HostRequest, Reply};
 use thermocline_sim::disk::{Disk, Latency};
-use thermocline_sim::faults::{Fault, Injector, Rule};
-use thermocline_sim::healed::{refused_unchanged, scrub_heals};
+use thermocline_sim::faults::{CommandKind, Fault, Injector, Rule};
+use thermocline_sim::healed::{put_back_is_filled, refused_unchanged, scrub_heals};
 use thermocline_sim::machine::Machine;
 use thermocline_sim::settings::Settings;
 use thermocline_sim::situations::Situation;
@@ -20,8 +20,9 @@ fn one_wrong_member_costs_nothing_that_was_flushed() {
     for seed in 1..=16 {
         let settings = Situation::Members.settings(seed);
         let how = settings.wrong.map_or("none".to_owned(), |wrong| format!("{:?}", wrong.how));
+        let also = settings.wrong.and_then(|wrong| wrong.also).map(|also| format!("{also:?}"));
         let levels = settings.groups.0.iter().map(|group| format!("{:?}", group.shape.level));
-        for word in levels.chain([how]) {
+        for word in levels.chain([how]).chain(also) {
             *drawn.entry(word).or_default() += 1;
         }
         let report = Situation::Members.look(seed, settings.clone(), STATES);
@@ -32,7 +33,7 @@ fn one_wrong_member_costs_nothing_that_was_flushed() {
         states += report.states;
     }
     assert!(states > 4_000, "{states} states");
-    for word in ["Flips", "RolledBack", "Lies", "none", "Parity", "Mirrored"] {
+    for word in ["Flips", "RolledBack", "Lies", "none", "Parity", "Mirrored", "Misreads", "Hangs"] {
         assert!(drawn.get(word).is_some_and(|count| *count >= 1), "{word}: {drawn:?}");
     }
 }
@@ -43,6 +44,29 @@ fn a_scrub_heals_a_wrong_member_before_another_one_is_wrong() {
         let settings = Situation::Members.settings(seed);
         assert_eq!(scrub_heals(seed, settings.clone()), Ok(()), "seed {seed}: {settings}");
     }
+}
+
+#[test]
+fn a_member_that_was_put_back_is_filled_before_another_one_is_wrong() {
+    for seed in 1..=40 {
+        let settings = Situation::Members.settings(seed);
+        assert_eq!(put_back_is_filled(seed, settings.clone()), Ok(()), "seed {seed}: {settings}");
+    }
+}
+
+#[test]
+fn read_errors_of_members_are_excused_only_where_two_members_were_hit() {
+    let mut failed = 0;
+    for seed in 20..60 {
+        let settings = Settings { wrong: None, ..Situation::Members.settings(seed) };
+        let reads = Rule::from_then_on(20, CommandKind::Read, Fault::Fail(DeviceError::Io));
+        let rules = vec![Rule { one_in: 10, ..reads }];
+        let mut world = World::new(seed, settings.clone(), rules);
+        world.run(60);
+        failed += world.machine.disk.injector().log().len();
+        assert!(world.wrong.is_empty(), "seed {seed}: {:?} {settings}", world.wrong);
+    }
+    assert!(failed > 1_000, "{failed} reads failed");
 }
 
 #[test]
@@ -120,6 +144,7 @@ mod bugs {
             (Bug::ParityNotScrubbed, 1),
             (Bug::HolesShownLater, 15),
             (Bug::ReleasedIsLacking, 31),
+            (Bug::RolledBackBelieved, 1),
         ];
         let time = Duration::from_secs(120);
         let caught = |bug: Bug, seed: u64| {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use thermocline_engine::{Extent, HostRequest, Notice, Reply};
+use thermocline_format::VolumeId;
 use thermocline_sim::damage::{Structure, targets};
 use thermocline_sim::data::{Arena, Data};
 use thermocline_sim::disk::{CrashState, Disk, Fate, Image, Latency};
@@ -58,17 +59,23 @@ fn a_sound_pool_is_not_called_damaged_after_power_cuts() {
     assert!(states > 300, "{states}");
 }
 
+/// A new pool with a volume of so many blocks.
+fn new_pool(settings: &Settings, blocks: u64, seed: u64) -> (Rc<Arena>, Machine, VolumeId) {
+    let arena = Arena::new();
+    let disk = Disk::new(&arena, Image::new(settings.media), settings.latency, seed);
+    let mut machine = Machine::format(settings.config.clone(), &arena, disk, seed);
+    machine.wait_until_open().expect("a pool is made");
+    let volume = create(&mut machine, blocks);
+    (arena, machine, volume)
+}
+
 #[test]
 fn a_scrub_while_the_host_writes_calls_nothing_damaged() {
     let mut scrubs = 0;
     for seed in 0..60 {
         let settings = Settings::draw(seed, Scale::Small);
-        let arena = Arena::new();
-        let disk = Disk::new(&arena, Image::new(settings.media), settings.latency, seed);
-        let mut machine = Machine::format(settings.config.clone(), &arena, disk, seed);
-        machine.wait_until_open().expect("a pool is made");
         let blocks = (settings.config.capacity_blocks(0) / 3).min(400);
-        let volume = create(&mut machine, blocks);
+        let (arena, mut machine, volume) = new_pool(&settings, blocks, seed);
         let mut rng = Rng::new(seed);
         let (mut events, mut scrub, mut writes) = (Vec::new(), None, 0);
         for version in 1..4000 {
@@ -134,12 +141,8 @@ fn a_scrub_in_the_background_has_a_tenth_of_an_idle_disk_and_less_of_a_busy_one(
     for seed in 0..20 {
         let latency = Latency { read: Time::nanos(100_000), ..Latency::NONE };
         let settings = Settings { latency, ..Settings::draw(seed, Scale::Small) };
-        let arena = Arena::new();
-        let disk = Disk::new(&arena, Image::new(settings.media), latency, seed);
-        let mut machine = Machine::format(settings.config.clone(), &arena, disk, seed);
-        machine.wait_until_open().expect("a pool is made");
         let blocks = (settings.config.capacity_blocks(0) / 3).min(400);
-        let volume = create(&mut machine, blocks);
+        let (arena, mut machine, volume) = new_pool(&settings, blocks, seed);
         for lba in 0..blocks {
             assert!(ask(&mut machine, write(&arena, volume, lba, lba + 1, true)).0.is_ok());
         }
@@ -174,12 +177,8 @@ pub(crate) fn a_scrub_in_the_background_calls_nothing_damaged_and_holds_up_neith
     let (mut ended, mut given_up) = (0, 0);
     for seed in 0..60 {
         let settings = Settings::draw(seed, Scale::Small);
-        let arena = Arena::new();
-        let disk = Disk::new(&arena, Image::new(settings.media), settings.latency, seed);
-        let mut machine = Machine::format(settings.config.clone(), &arena, disk, seed);
-        machine.wait_until_open().expect("a pool is made");
         let blocks = (settings.config.capacity_blocks(0) / 2).min(400);
-        let volume = create(&mut machine, blocks);
+        let (arena, mut machine, volume) = new_pool(&settings, blocks, seed);
         let mut rng = Rng::new(seed);
         let (mut events, mut writes) = (Vec::new(), 0);
         for version in 1..3000 {

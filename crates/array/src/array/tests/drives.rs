@@ -156,6 +156,8 @@ pub(super) struct BenchState {
     pub death: Option<Death>,
     /// Blocks of a drive that fail to read until they are rewritten.
     pub bad: BTreeSet<(usize, u64)>,
+    /// Blocks of a drive of which the next read gives wrong bytes.
+    pub misread: BTreeSet<(usize, u64)>,
     pub done: u64,
     /// Whether a reset keeps the old bytes.
     pub keeps: bool,
@@ -175,10 +177,12 @@ impl Bench {
     pub fn new(images: impl IntoIterator<Item = Blocks>, shape: RaidShape, seed: u64) -> Bench {
         let new = |durable| DriveState { durable, ..DriveState::default() };
         let drives = images.into_iter().map(new).collect();
-        let (left, death, bad) = (u64::MAX, None, BTreeSet::new());
+        let (left, death) = (u64::MAX, None);
+        let (bad, misread) = (BTreeSet::new(), BTreeSet::new());
         let (keeps, lazy) = (false, false);
         let (done, number, rng) = (0, 0, Rng::new(seed));
-        let state = BenchState { drives, left, death, bad, done, keeps, lazy, number, rng, shape };
+        let state =
+            BenchState { drives, left, death, bad, misread, done, keeps, lazy, number, rng, shape };
         Bench(Arc::new(Mutex::new(state)))
     }
 
@@ -226,7 +230,7 @@ impl TestDrive {
         state.number += 1;
         let number = state.number;
         let block = |at: Bytes| at.0 / BLOCK as u64;
-        let bad = &mut state.bad;
+        let (bad, misread) = (&mut state.bad, &mut state.misread);
         let drive = &mut state.drives[self.side];
         drive.commands += 1;
         match command {
@@ -241,6 +245,7 @@ impl TestDrive {
                             Some(found) => bytes.copy_from_slice(found),
                             None => bytes.fill(0),
                         }
+                        bytes[7] ^= u8::from(misread.remove(&(self.side, number)));
                     }
                 });
             }
@@ -267,7 +272,7 @@ impl TestDrive {
                 drive.cached = kept;
             }
             Command::Finish(_) => {}
-            Command::Heal { .. } | Command::Distrust { .. } => unreachable!("no member gets it"),
+            Command::Heal(_) | Command::Distrust { .. } => unreachable!("no member gets it"),
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::world::{
     open, open_well, read_version, shape,
 };
 use super::{PROGRAM, SHORT, open_some, presences, with_a_stale_member};
+use crate::HealRange;
 use crate::bugs::{ArrayBug, set};
 
 /// A program that writes to another unit than the examined one.
@@ -169,7 +170,10 @@ fn a_log_that_is_full_gives_rows_up_that_it_has_right() {
 
 /// A group with parity after a program, on drives with their durable blocks.
 fn reopened(program: &[Doing]) -> (Vec<Blocks>, Written) {
-    let level = RaidLevel::Parity;
+    reopened_on(RaidLevel::Parity, program)
+}
+
+fn reopened_on(level: RaidLevel, program: &[Doing]) -> (Vec<Blocks>, Written) {
     let first = bench(level, formatted(level), 4);
     let mut written = Written::new(4);
     let mut raid = open_well(&first);
@@ -186,9 +190,45 @@ fn healed_beside_a_wrong_piece() -> Result<(), String> {
     images[member].insert(block, vec![7; BLOCK].into());
     let bench = bench(RaidLevel::Parity, images, 5);
     let mut raid = open_well(&bench);
-    let heal = Command::Heal { at: at(0, 2), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    let heal = Command::Heal(vec![HealRange {
+        at: at(0, 2),
+        bytes: 2 * BLOCK as u64,
+        version: Version::AS_READ,
+    }]);
     assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
     written.judge(&mut raid, true)
+}
+
+/// A crash changed two pieces and the parity of a row alike. One command heals both pieces.
+fn healed_together() -> Result<(), String> {
+    let (mut images, mut written) = reopened(&[Doing::Append(&[(0, 6)]), Doing::Flush]);
+    let (level, shape) = (RaidLevel::Parity, shape(RaidLevel::Parity));
+    let [(first, block), (second, _)] = places(level);
+    for member in [first, second, shape.parity_of(0, 0).expect("it has parity")] {
+        let mut changed = images[member][&block].to_vec();
+        changed[..512].iter_mut().for_each(|byte| *byte ^= 0x55);
+        images[member].insert(block, changed.into());
+    }
+    let bench = bench(level, images, 5);
+    let mut raid = open_well(&bench);
+    let heal = |index, member| {
+        let (at, version) = (at(0, index), Version::without(member));
+        HealRange { at, bytes: BLOCK as u64, version }
+    };
+    let both = Command::Heal(vec![heal(0, first), heal(2, second)]);
+    assert_eq!(carry_out(&mut raid, both).result, Ok(()));
+    let healed = |member: usize| raid.array.status().healed[member].places;
+    assert_eq!([healed(first), healed(second)], [1, 1]);
+    written.judge(&mut raid, false)?;
+    let whole = HealRange { at: at(0, 0), bytes: 6 * BLOCK as u64, version: Version::AS_READ };
+    assert_eq!(carry_out(&mut raid, Command::Heal(vec![whole])).result, Ok(()));
+    drop(raid);
+    compare_without_each(&bench, &written)
+}
+
+#[test]
+fn pieces_of_a_row_that_changed_alike_are_healed_together() {
+    healed_together().unwrap();
 }
 
 #[test]
@@ -239,7 +279,7 @@ fn the_log_of_a_member_that_lacks_something_counts_for_nothing() {
 
 /// Changes the group without effect, so that the group may write.
 fn begin(raid: &mut Raid) {
-    let none = Command::Heal { at: at(0, 0), bytes: 0, version: Version::AS_READ };
+    let none = Command::Heal(vec![HealRange { at: at(0, 0), bytes: 0, version: Version::AS_READ }]);
     assert_eq!(carry_out(raid, none).result, Ok(()));
 }
 
@@ -264,10 +304,13 @@ fn deliberate_bugs_of_healing_are_caught() {
     catches(ArrayBug::LogNotHeeded, full_log);
     catches(ArrayBug::StaleLog, put_back_with_its_log);
     catches(ArrayBug::UnverifiedBelieved, healed_beside_a_wrong_piece);
+    catches(ArrayBug::HealedOneByOne, healed_together);
     for bug in [ArrayBug::VersionNotHeeded, ArrayBug::NothingHealed, ArrayBug::ParityNotHealed] {
         catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
     }
     for level in LEVELS {
+        catches(ArrayBug::ReadOnce, || misread(level));
+        catches(ArrayBug::HolesFilled, || filled_with_holes(level));
         catches(ArrayBug::DistrustBeforeLabel, || rolled_back(level, 0..24));
         catches(ArrayBug::WritesBeforeChange, || nothing_is_written(level, 0..6));
     }
@@ -338,7 +381,7 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
         assert_eq!((answer.result, answer.degraded), (Ok(()), Some(version)));
         written.compare(&mut raid).unwrap();
         assert!(bench.state().bad.contains(&first), "nobody verified what the others have");
-        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version };
+        let heal = Command::Heal(vec![HealRange { at: at(0, 0), bytes: BLOCK as u64, version }]);
         assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
         assert!(bench.state().bad.is_empty());
         let healed = raid.array.status().healed[first.0];
@@ -357,6 +400,94 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
     }
 }
 
+/// A member gives wrong bytes once, to a heal of parity or a copy, to a heal of another member, or to a row that is
+/// written on.
+fn misread(level: RaidLevel) -> Result<(), String> {
+    let shape = shape(level);
+    let block = shape.piece_start(0, 0) / BLOCK as u64;
+    for member in 0..members(level) {
+        for (wrong, filled) in [(None, 6), (Some(places(level)[0].0), 6), (None, 4)] {
+            // A row that is written on is read where it has pieces.
+            let read = shape.piece_on(0, 0, member).is_some_and(|piece| piece < 2);
+            if filled < 6 && (level.copies() || !read) {
+                continue;
+            }
+            let program = [Doing::Append(&[(0, 6)]), Doing::Flush];
+            let part = [Doing::Append(&[(0, 4)]), Doing::Flush];
+            let program = if filled == 6 { &program } else { &part };
+            let (mut images, mut written) = reopened_on(level, program);
+            if let Some(wrong) = wrong {
+                images[wrong].insert(block, vec![7; BLOCK].into());
+            }
+            let bench = bench(level, images, 5);
+            let mut raid = open_well(&bench);
+            begin(&mut raid);
+            bench.state().misread.insert((member, block));
+            let case =
+                |why| format!("{level:?}: member {member}, wrong {wrong:?}, {filled}: {why}");
+            let heal = |version, blocks| {
+                let (at, bytes) = (at(0, 0), (blocks * BLOCK) as u64);
+                Command::Heal(vec![HealRange { at, bytes, version }])
+            };
+            if filled < 6 {
+                let rest = [Doing::Append(&[(0, 2)]), Doing::Flush];
+                written.run(&mut raid, &rest).map_err(case)?;
+            } else if let Some(wrong) = wrong {
+                assert_eq!(carry_out(&mut raid, heal(Version::without(wrong), 1)).result, Ok(()));
+            } else {
+                assert_eq!(carry_out(&mut raid, heal(Version::AS_READ, 6)).result, Ok(()));
+            }
+            drop(raid);
+            bench.state().misread.clear();
+            compare_without_each(&bench, &written).map_err(case)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn wrong_bytes_that_a_member_gives_once_are_written_nowhere() {
+    LEVELS.into_iter().for_each(|level| misread(level).unwrap());
+}
+
+/// A source of a fill answers every read with an error.
+fn filled_with_holes(level: RaidLevel) -> Result<(), String> {
+    let (stale, source) = (0, 1);
+    let (images, written) = with_a_stale_member(level, 2, stale);
+    let bench = bench(level, images, 9);
+    let mut raid = open_well(&bench);
+    begin(&mut raid);
+    let strips = shape(level).head_units() as u64 * shape(level).strip() / BLOCK as u64;
+    bench.state().bad = (strips..strips + 500).map(|block| (source, block)).collect();
+    fill_up(&mut raid);
+    let status = raid.array.status();
+    if status.members[stale] != MemberState::Filling {
+        return Err("a member with holes counts as whole".to_owned());
+    }
+    assert!(status.holes > Bytes(0) && status.holes == status.lacking, "{status:?}");
+    let said: Vec<ArrayNotice> = std::iter::from_fn(|| raid.array.poll_notice()).collect();
+    let holes = said.iter().filter(|one| matches!(one, ArrayNotice::NotFilled { .. })).count();
+    assert!((1..20).contains(&holes), "{said:?}");
+    drop(raid);
+    // The source reads again while the member has holes: the holes are filled later.
+    let mut raid = open_well(&bench);
+    begin(&mut raid);
+    fill_up(&mut raid);
+    assert!(!raid.is_whole());
+    bench.state().bad.clear();
+    raid.array.handle_timeout(Time(120_000_000_000));
+    fill_up(&mut raid);
+    assert!(raid.is_whole(), "{:?}", raid.array.status());
+    assert_eq!(raid.array.status().holes, Bytes(0));
+    drop(raid);
+    compare_without_each(&bench, &written)
+}
+
+#[test]
+fn a_member_is_not_whole_where_a_source_of_its_fill_did_not_read() {
+    LEVELS.into_iter().for_each(|level| filled_with_holes(level).unwrap());
+}
+
 #[test]
 fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
     for level in LEVELS {
@@ -366,7 +497,8 @@ fn a_version_that_cannot_be_had_is_an_error_and_costs_no_member_anything() {
         bench.state().bad.insert(other);
         let without = Version::without(member);
         assert_eq!(read_version(&mut raid, 0, 0, without).map(drop), io);
-        let heal = Command::Heal { at: at(0, 0), bytes: BLOCK as u64, version: without };
+        let heal =
+            Command::Heal(vec![HealRange { at: at(0, 0), bytes: BLOCK as u64, version: without }]);
         assert!(carry_out(&mut raid, heal).result.is_err());
         assert!(raid.is_whole());
         // The other member of the row is gone. No version without this member exists, and the member cannot be
@@ -409,7 +541,11 @@ fn a_heal_of_a_mirror_writes_the_verified_bytes_and_no_more() {
     let [_, (copy, first)] = places(RaidLevel::Mirrored);
     let wrong: Blocks = (first..first + 4).map(|block| (block, vec![7; BLOCK].into())).collect();
     bench.state().drives[copy].durable.extend(wrong.clone());
-    let heal = Command::Heal { at: at(0, 1), bytes: 2 * BLOCK as u64, version: Version::AS_READ };
+    let heal = Command::Heal(vec![HealRange {
+        at: at(0, 1),
+        bytes: 2 * BLOCK as u64,
+        version: Version::AS_READ,
+    }]);
     assert_eq!(carry_out(&mut raid, heal).result, Ok(()));
     assert_eq!(carry_out(&mut raid, Command::Flush(DeviceId(0))).result, Ok(()));
     let blocks = bench.state().drives[copy].durable.clone();

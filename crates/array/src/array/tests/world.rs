@@ -5,6 +5,7 @@ use thermocline_types::{Class, DeviceId, Rng, UnitId, Version};
 
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Heap, TestDrive};
+use crate::HealRange;
 
 /// The levels that survive the loss of a member.
 pub const LEVELS: [RaidLevel; 2] = [RaidLevel::Parity, RaidLevel::Mirrored];
@@ -239,12 +240,16 @@ fn state_of(raid: &Raid) -> String {
     )
 }
 
-/// Runs the group until all members are current and labelled, or a member is gone.
+/// Runs the group until all members are current and labelled, a member is gone, or filling rests.
 pub fn fill_up(raid: &mut Raid) {
     let going =
         |array: &Array<Heap>| array.filling().is_some() || array.stale || array.relabel.is_some();
-    let stops = |array: &Array<Heap>| array.broken().is_some() || array.rebuild.is_stopped();
+    let rests = |array: &Array<Heap>| array.rebuild.pace.not_before() > array.now;
+    let stops = |array: &Array<Heap>| {
+        array.broken().is_some() || array.rebuild.is_stopped() || rests(array)
+    };
     raid.work_until("filled", |array| stops(array) || !going(array));
+    raid.array.handle_timeout(Time::ZERO);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -396,7 +401,10 @@ impl Written {
         for (number, unit) in self.units.iter().enumerate() {
             let bytes = (unit.blocks.len().max(1) * BLOCK) as u64;
             let (at, version) = (at(number, 0), Version::AS_READ);
-            raid.submit(Token(number as u64), Command::Heal { at, bytes, version });
+            raid.submit(
+                Token(number as u64),
+                Command::Heal(vec![HealRange { at, bytes, version }]),
+            );
         }
         wait_for(raid, UNITS);
     }
@@ -414,7 +422,11 @@ impl Written {
                 };
                 let Some(version) = Version::all(members).find(is_right) else { break };
                 if version != Version::AS_READ && heals {
-                    let heal = Command::Heal { at: at(unit, block), bytes: BLOCK as u64, version };
+                    let heal = Command::Heal(vec![HealRange {
+                        at: at(unit, block),
+                        bytes: BLOCK as u64,
+                        version,
+                    }]);
                     raid.submit(Token(0), heal);
                     let healed = wait_for(raid, 1);
                     if healed != [Ok(())] {

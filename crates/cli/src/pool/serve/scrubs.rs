@@ -129,6 +129,20 @@ impl ScrubReport {
         }
     }
 
+    /// Of a pool of so many units that is not served, by the record beside its settings. `None` without a schedule.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn at_rest(
+        settings: &Settings,
+        pool: PoolId,
+        units: u32,
+    ) -> anyhow::Result<Option<ScrubReport>> {
+        let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
+        let record = load(&sockets::beside(settings.file(), RECORD), pool)?;
+        Ok(Some(ScrubReport::new(&ScrubSchedule { every, record }, units)))
+    }
+
     /// Damaged places found by the scrub in progress, or else by the last one.
     pub fn damaged(&self) -> u64 {
         let ScrubRecord { last, current } = self.record;
@@ -150,7 +164,7 @@ impl fmt::Display for ScrubReport {
         if let Some((one, progress)) = self.record.current.zip(self.progress) {
             let (began, share) = (day(one.began_unix_seconds), progress * 100.0);
             let found = findings(&one.found);
-            writeln!(f, "scrub in progress: began {began}, {share:.0} % of the units, {found}")?;
+            writeln!(f, "scrub under way: began {began}, {share:.0} % of the units, {found}")?;
         }
         match self.due_unix_seconds {
             Some(0) => writeln!(f, "next scrub: is due"),
@@ -198,7 +212,7 @@ mod tests {
         assert_eq!(
             report.to_string(),
             "last scrub: ended 1970-01-02 at 00:00 UTC, 1000 blocks compared, 2 places damaged, 3 repaired from other \
-             members\nscrub in progress: began 1970-01-02 at 01:00 UTC, 25 % of the units, 1000 blocks compared, 2 places \
+             members\nscrub under way: began 1970-01-02 at 01:00 UTC, 25 % of the units, 1000 blocks compared, 2 places \
              damaged, 3 repaired from other members\n"
         );
         let record = ScrubRecord { current: None, ..record };

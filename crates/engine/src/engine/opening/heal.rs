@@ -14,9 +14,9 @@ use thermocline_types::{UnitId, Version};
 use super::{Recovery, Step};
 use crate::bugs::bug;
 use crate::config::Config;
-use crate::device::{DeviceCmd, FoundChunk, PageBytes};
+use crate::device::{DeviceCmd, FoundChunk, Heal, PageBytes};
 use crate::engine::Parts;
-use crate::healing::{Heal, Read};
+use crate::healing::Read;
 use crate::marks::mark;
 use crate::payload::Payload;
 
@@ -80,10 +80,13 @@ impl<P: Payload> Recovery<P> {
             mark!(SingleHeaderHealed);
             p.healing.keep(one.header);
         }
-        for heal in p.healing.take() {
-            if !bug!(p.config, NothingHealed) {
-                self.ask(p, 0, heal.command());
-            }
+        if bug!(p.config, NothingHealed) {
+            return;
+        }
+        let mut found = p.healing.take();
+        found.sort_unstable();
+        for of_unit in found.chunk_by(|one, other| one.at.unit == other.at.unit) {
+            self.ask(p, 0, DeviceCmd::Heal(of_unit.to_vec()));
         }
     }
 
@@ -101,7 +104,8 @@ impl<P: Payload> Recovery<P> {
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
         lacking.sort_by_key(|(member, _)| *member);
         let rolled_back = lacking.chunk_by(|(one, _), (other, _)| one == other);
-        let rolled_back = rolled_back.filter(|all| all.len() >= ROLLED_BACK);
+        let believed = bug!(self.config, RolledBackBelieved);
+        let rolled_back = rolled_back.filter(|all| all.len() >= ROLLED_BACK && !believed);
         let headers: Vec<Heal> = rolled_back.map(|all| all[0].1).collect();
         for Heal { at, version, .. } in headers {
             mark!(MemberRolledBack);
@@ -114,7 +118,7 @@ impl<P: Payload> Recovery<P> {
         for heal in std::mem::take(&mut self.unequal) {
             mark!(MadeEqual);
             if !bug!(p.config, LeftUnequal) {
-                self.ask(p, 0, heal.command());
+                self.ask(p, 0, DeviceCmd::Heal(vec![heal]));
             }
         }
     }

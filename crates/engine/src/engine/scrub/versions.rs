@@ -11,10 +11,9 @@ use thermocline_types::Version;
 
 use super::{Counted, Scrub, Step};
 use crate::bugs::bug;
-use crate::device::{DeviceCmd, DeviceError, Done, FoundChunk};
+use crate::device::{DeviceCmd, DeviceError, Done, FoundChunk, Heal};
 use crate::engine::scrub::Scrubber;
 use crate::engine::{Op, Parts};
-use crate::healing::Heal;
 use crate::marks::mark;
 use crate::payload::Payload;
 

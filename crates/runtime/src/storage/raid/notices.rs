@@ -64,11 +64,18 @@ impl Raid {
                  device is filled anew; until then {left}",
                 path(member)
             ),
-            ArrayNotice::NotFilled { member, bytes, fault } => format!(
-                "{bytes} bytes of {} cannot be computed ({}), and stay missing",
-                path(member),
-                Fault::from(fault)
-            ),
+            ArrayNotice::NotFilled { member, bytes, fault, places } => {
+                let all = match places {
+                    0..=1 => String::new(),
+                    more => format!("; {more} attempts failed so far"),
+                };
+                format!(
+                    "{bytes} bytes of {} cannot be restored, because another member does not read ({}). The device is \
+                     not whole, and the bytes are tried again{all}",
+                    path(member),
+                    Fault::from(fault)
+                )
+            }
             ArrayNotice::NoLabel { fault } => {
                 format!("no label can be written ({}), so writing stops", Fault::from(fault))
             }

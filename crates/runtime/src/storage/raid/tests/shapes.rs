@@ -1,6 +1,6 @@
 //! Groups of all kinds and sizes in memory. They behave like any storage, with all members and without one.
 
-use thermocline_array::{MemberStart, layout_on};
+use thermocline_array::{HealRange, MemberStart, layout_on};
 use thermocline_format::{LogicalBlock, PoolId, RaidLabel, RaidShape};
 use thermocline_types::{Bytes, Class, DeviceId, Rng, Version};
 
@@ -96,7 +96,7 @@ fn what_was_written_in_any_pieces_is_read_in_any_others() {
             }
             carry_out(&mut raid, vec![Command::Flush(DeviceId(0))]);
             let (at, version) = (Bytes(bytes as u64), Version::AS_READ);
-            let whole = Command::Heal { at, bytes: bytes as u64, version };
+            let whole = Command::Heal(vec![HealRange { at, bytes: bytes as u64, version }]);
             carry_out(&mut raid, vec![whole]);
             read_some(&mut raid, &content, &mut rng);
         }

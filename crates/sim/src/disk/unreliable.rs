@@ -1,0 +1,186 @@
+//! A device of the medium whose answers are wrong now and then, while its media may be right.
+//!
+//! The atlas learns nothing of it: such a device is a member of a group that can do without it, so nothing is excused.
+
+use std::ops::Range;
+
+use thermocline_engine::DeviceError;
+use thermocline_engine::wire::IoCmd;
+use thermocline_format::Location;
+use thermocline_types::{DeviceId, Rng, Time, UnitId};
+
+use super::{Bytes, Place, Work};
+use crate::wrong::{Also, How, Wrong};
+
+/// One read in so many is wrong, or fails.
+const ONE_IN: u64 = 16;
+
+/// A device that hangs does so at one of its first commands since the pool was opened.
+const HANGS_WITHIN: u64 = 600;
+
+/// After so long a command that does not return counts as failed, and the device as gone.
+pub(super) const DEADLINE: Time = Time::nanos(30_000_000_000);
+
+/// What a read gives in place of the bytes that are there.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Instead {
+    /// The same bytes with a flipped bit.
+    Flipped,
+    /// Zeros.
+    Zeros,
+    /// The bytes of another place of the device.
+    Elsewhere(Location),
+}
+
+/// How a command to the device goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Conduct {
+    Right,
+    Misread(Instead),
+    Fail(DeviceError),
+    /// The command never returns. Its change may be done.
+    Hang,
+}
+
+/// The device.
+#[derive(Clone, Debug)]
+pub(super) struct Unreliable {
+    device: DeviceId,
+    units: Range<u32>,
+    blocks_per_unit: u32,
+    lies: bool,
+    also: Option<Also>,
+    rng: Rng,
+    /// Whether the pool is open since the host started.
+    pub(super) in_service: bool,
+    /// Commands in service until the device hangs; `None` if it does not.
+    left: Option<u64>,
+    /// Places that were read wrong. The next read of each is right.
+    misread: Vec<Place>,
+}
+
+impl Unreliable {
+    pub(super) fn new(wrong: Wrong, units: Range<u32>, blocks_per_unit: u32, seed: u64) -> Self {
+        let Wrong { member: device, how, also } = wrong;
+        let (lies, misread) = (how == How::Lies, Vec::new());
+        let (rng, left) = (Rng::new(seed ^ 0x3A9_0FF), None);
+        let in_service = false;
+        let mut new = Unreliable {
+            device,
+            units,
+            blocks_per_unit,
+            lies,
+            also,
+            rng,
+            in_service,
+            left,
+            misread,
+        };
+        new.host_starts();
+        new
+    }
+
+    /// A host that starts anew finds the device again.
+    pub(super) fn host_starts(&mut self) {
+        let hangs = self.also == Some(Also::Hangs) && self.rng.below(2) == 0;
+        self.left = hangs.then(|| self.rng.below(HANGS_WITHIN));
+        self.in_service = false;
+        self.misread.clear();
+    }
+
+    /// From now on all follows from this seed.
+    pub(super) fn reseed(&mut self, seed: u64) {
+        self.rng = Rng::new(seed ^ 0x3A9_0FF);
+        self.host_starts();
+    }
+
+    /// Whether flushes of a device do nothing.
+    pub(super) fn lies(&self, device: DeviceId) -> bool {
+        self.lies && self.device == device
+    }
+
+    /// How a command goes that reads or changes `place`.
+    pub(super) fn answer(&mut self, cmd: &IoCmd<Bytes>, place: Option<Place>) -> Conduct {
+        let unit = match cmd {
+            IoCmd::Flush(device) if *device == self.device => UnitId(self.units.start),
+            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } => at.unit,
+            IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => *unit,
+            IoCmd::Flush(_) | IoCmd::Heal(_) | IoCmd::Distrust { .. } | IoCmd::Report => {
+                return Conduct::Right;
+            }
+        };
+        if !self.units.contains(&unit.0) {
+            return Conduct::Right;
+        }
+        match (self.also, place) {
+            (Some(Also::Hangs), _) => match &mut self.left {
+                Some(0) => Conduct::Hang,
+                Some(left) => {
+                    *left -= u64::from(self.in_service);
+                    Conduct::Right
+                }
+                None => Conduct::Right,
+            },
+            (Some(Also::ReadErrors), Some(place)) => self.strikes(place, Conduct::Fail),
+            (Some(Also::Misreads), Some(place)) => {
+                let instead = self.instead(&place);
+                self.strikes(place, |_| Conduct::Misread(instead))
+            }
+            _ => Conduct::Right,
+        }
+    }
+
+    /// Whether a read goes wrong now: where the last read did, this one does not.
+    fn strikes(&mut self, place: Place, answer: impl FnOnce(DeviceError) -> Conduct) -> Conduct {
+        let before = self.misread.len();
+        self.misread.retain(|one| !one.overlaps(&place));
+        if self.misread.len() < before || self.rng.below(ONE_IN) > 0 {
+            return Conduct::Right;
+        }
+        self.misread.push(place);
+        answer(DeviceError::Io)
+    }
+
+    fn instead(&mut self, place: &Place) -> Instead {
+        let sectors = self.blocks_per_unit.max(1);
+        match self.rng.below(3) {
+            0 => Instead::Flipped,
+            1 => Instead::Zeros,
+            _ => {
+                let units = u64::from(self.units.end - self.units.start);
+                let unit = UnitId(self.units.start + self.rng.below(units) as u32);
+                let length = place.sectors.end - place.sectors.start;
+                let block = self.rng.below(u64::from(sectors.saturating_sub(length)) + 1) as u32;
+                Instead::Elsewhere(Location { unit, block })
+            }
+        }
+    }
+}
+
+/// What becomes of a command of a device that hangs: it counts as failed, and its change may be done.
+pub(super) fn hung(work: Work) -> Work {
+    match work {
+        Work::Change(number) => Work::FailChange(number, DeviceError::Gone),
+        _ => Work::Fail(DeviceError::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_read_after_a_wrong_one_is_right() {
+        let wrong = Wrong { member: DeviceId(0), how: How::Flips, also: Some(Also::Misreads) };
+        let mut device = Unreliable::new(wrong, 0..4, 64, 1);
+        let (mut before, mut wrong) = (false, 0);
+        for _ in 0..1000 {
+            let place = Place { unit: UnitId(1), sectors: 0..8 };
+            let now = !matches!(device.strikes(place, Conduct::Fail), Conduct::Right);
+            assert!(!(before && now), "two reads in a row");
+            wrong += u32::from(now);
+            before = now;
+        }
+        assert!(wrong > 20, "{wrong} wrong reads");
+    }
+}
