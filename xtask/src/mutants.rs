@@ -8,9 +8,12 @@ use crate::step::{cargo, cargo_command};
 
 /// What is changed. Deliberate bugs and coverage marks are no part of the program, and texts for people are not tested
 /// word for word.
-const MUTATED: [&str; 7] = [
+const MUTATED: [&str; 10] = [
+    "--package=thermocline-array",
     "--package=thermocline-engine",
     "--package=thermocline-format",
+    "--exclude=crates/array/src/bugs.rs",
+    "--exclude=crates/array/src/**/tests/**",
     "--exclude=crates/engine/src/bugs.rs",
     "--exclude=crates/engine/src/marks.rs",
     "--exclude=crates/engine/fuzz/**",
@@ -20,7 +23,7 @@ const MUTATED: [&str; 7] = [
 
 /// What is to notice. Seconds until a test that does not end counts as one that noticed.
 const TRIED: [&str; 8] = [
-    "--test-package=thermocline-engine,thermocline-format,thermocline-sim",
+    "--test-package=thermocline-array,thermocline-engine,thermocline-format,thermocline-sim",
     "--features=thermocline-sim/bugs",
     "--profile=mutants",
     "--baseline=skip",

@@ -6,11 +6,12 @@
 use thermocline_engine::{Mark, Marks};
 
 /// Marks that a hundred thousand crash states reach many times over.
-const BY_POWER_CUTS: [Mark; 47] = [
+const BY_POWER_CUTS: [Mark; 52] = [
     Mark::RecordInOneUnit,
     Mark::HoleSkipped,
     Mark::OtherEpoch,
     Mark::BlockTorn,
+    Mark::UnmappedTwice,
     Mark::LifeReleasedWhole,
     Mark::LifeReleasedInPart,
     Mark::LifeStillThere,
@@ -23,6 +24,10 @@ const BY_POWER_CUTS: [Mark; 47] = [
     Mark::ShrinkReplayed,
     Mark::UnlistedClosed,
     Mark::SparseMoved,
+    Mark::MovedPagePatched,
+    Mark::PatchOverUnknown,
+    Mark::PatchFlies,
+    Mark::CheckpointAwaitsRelease,
     Mark::EmptyPageDropped,
     Mark::DropAwaitsCheckpoint,
     Mark::UnitsListed,

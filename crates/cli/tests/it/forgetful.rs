@@ -1,11 +1,12 @@
-//! A medium that forgets what was not flushed when power goes: one file in a file system of its own (FUSE), as LazyFS
-//! (Ramos et al., PVLDB 2024). The kernel's cache over it behaves as over any other: it goes on showing what is gone.
+//! Media that forget what was not flushed when power goes: files in a file system of their own (FUSE), as LazyFS (Ramos
+//! et al., PVLDB 2024). The kernel's cache over it behaves as over any other: it still has what is gone.
 
-use std::collections::BTreeMap;
+mod medium;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -16,88 +17,73 @@ use fuser::{
 use thermocline_types::Rng;
 
 use crate::scratch;
+pub use medium::{Loss, Medium};
 
-/// What is flushed or lost as a whole.
-const PAGE: usize = 4096;
+/// Inode of the first file. The root has 1.
+const FIRST: u64 = 2;
 
-const NAME: &str = "pool.img";
-const FILE: INodeNo = INodeNo(2);
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Power {
+    On,
+    /// Requests wait: the program that sent them is about to be killed.
+    Off,
+    /// Requests that waited fail.
+    Gone,
+}
 
-/// Pages by their number; those that are missing are zeros.
-type Pages = BTreeMap<u64, Box<[u8; PAGE]>>;
-
-struct Medium {
-    bytes: u64,
-    stable: Pages,
-    /// Written since the last flush.
-    volatile: Pages,
+struct Bench {
+    power: Power,
+    /// Number of writes and flushes until power goes.
+    cut_after: Option<u64>,
+    names: Vec<&'static str>,
+    media: Vec<Medium>,
+    /// A file that is not there.
+    hidden: Option<usize>,
     rng: Rng,
-    /// Flushes until one fails.
-    fails_after: Option<u32>,
 }
 
-impl Medium {
-    fn page(&self, number: u64) -> Option<&[u8; PAGE]> {
-        self.volatile.get(&number).or_else(|| self.stable.get(&number)).map(|page| &**page)
-    }
-
-    fn read(&self, offset: u64, length: u64) -> Vec<u8> {
-        let end = (offset + length).min(self.bytes);
-        let mut found = Vec::with_capacity(length as usize);
-        let mut at = offset;
-        while at < end {
-            let from = (at % PAGE as u64) as usize;
-            let to = PAGE.min(from + (end - at) as usize);
-            match self.page(at / PAGE as u64) {
-                Some(page) => found.extend_from_slice(&page[from..to]),
-                None => found.resize(found.len() + to - from, 0),
-            }
-            at += (to - from) as u64;
+impl Bench {
+    /// A change comes. Returns whether power has gone.
+    fn goes(&mut self) -> bool {
+        if self.cut_after == Some(0) {
+            (self.power, self.cut_after) = (Power::Off, None);
         }
-        found
-    }
-
-    fn write(&mut self, offset: u64, data: &[u8]) {
-        let mut left = data;
-        let mut at = offset;
-        while !left.is_empty() {
-            let (number, from) = (at / PAGE as u64, (at % PAGE as u64) as usize);
-            let piece = left.len().min(PAGE - from);
-            let mut page = self.page(number).map_or_else(|| Box::new([0; PAGE]), |p| Box::new(*p));
-            page[from..from + piece].copy_from_slice(&left[..piece]);
-            self.volatile.insert(number, page);
-            at += piece as u64;
-            left = &left[piece..];
-        }
-    }
-
-    /// Of what is volatile each page is kept or lost.
-    fn forget(&mut self) {
-        for (number, page) in std::mem::take(&mut self.volatile) {
-            if self.rng.below(2) == 0 {
-                self.stable.insert(number, page);
-            }
-        }
-    }
-
-    fn flush(&mut self) -> Result<(), Errno> {
-        self.fails_after = self.fails_after.map(|left| left.saturating_sub(1));
-        if self.fails_after == Some(0) {
-            self.fails_after = None;
-            self.forget();
-            return Err(Errno::EIO);
-        }
-        self.stable.append(&mut self.volatile);
-        Ok(())
+        self.cut_after = self.cut_after.map(|left| left - 1);
+        self.power == Power::Off
     }
 }
 
-/// The file system, as the kernel asks for it.
-struct Files(Arc<Mutex<Medium>>);
+struct Shared {
+    bench: Mutex<Bench>,
+    switched: Condvar,
+}
 
-impl Files {
-    fn medium(&self) -> MutexGuard<'_, Medium> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn bench(&self) -> MutexGuard<'_, Bench> {
+        self.bench.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while power is off.
+    fn powered(&self) -> Result<MutexGuard<'_, Bench>, Errno> {
+        let waiting = self.switched.wait_while(self.bench(), |bench| bench.power == Power::Off);
+        let bench = waiting.unwrap_or_else(PoisonError::into_inner);
+        if bench.power == Power::Gone { Err(Errno::EIO) } else { Ok(bench) }
+    }
+
+    /// Waits until a write or flush may be carried out: power may go just before it.
+    fn changed(&self) -> Result<MutexGuard<'_, Bench>, Errno> {
+        let mut bench = self.powered()?;
+        if bench.goes() {
+            drop(bench);
+            self.switched.notify_all();
+            bench = self.powered()?;
+        }
+        Ok(bench)
+    }
+
+    fn change(&self, with: impl FnOnce(&mut Bench)) {
+        with(&mut self.bench());
+        self.switched.notify_all();
     }
 
     fn attributes(&self, inode: INodeNo) -> FileAttr {
@@ -105,7 +91,7 @@ impl Files {
         let folder = inode == INodeNo::ROOT;
         FileAttr {
             ino: inode,
-            size: if folder { 0 } else { self.medium().bytes },
+            size: if folder { 0 } else { self.bench().media[index(inode)].bytes },
             blocks: 0,
             atime: began,
             mtime: began,
@@ -117,21 +103,31 @@ impl Files {
             uid: 0,
             gid: 0,
             rdev: 0,
-            blksize: PAGE as u32,
+            blksize: medium::PAGE as u32,
             flags: 0,
         }
     }
 }
+
+fn index(inode: INodeNo) -> usize {
+    (inode.0 - FIRST) as usize
+}
+
+/// The file system, as the kernel asks for it.
+struct Files(Arc<Shared>);
 
 /// How long the kernel may believe attributes: they never change.
 const TTL: Duration = Duration::from_secs(3600);
 
 impl Filesystem for Files {
     fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if name == NAME {
-            reply.entry(&TTL, &self.attributes(FILE), Generation(0));
-        } else {
-            reply.error(Errno::ENOENT);
+        let bench = self.0.bench();
+        let file = bench.names.iter().position(|one| name == *one);
+        let file = file.filter(|file| bench.hidden != Some(*file));
+        drop(bench);
+        match file.map(|file| INodeNo(file as u64 + FIRST)) {
+            Some(inode) => reply.entry(&TTL, &self.0.attributes(inode), Generation(0)),
+            None => reply.error(Errno::ENOENT),
         }
     }
 
@@ -142,7 +138,7 @@ impl Filesystem for Files {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        reply.attr(&TTL, &self.attributes(inode));
+        reply.attr(&TTL, &self.0.attributes(inode));
     }
 
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -153,7 +149,7 @@ impl Filesystem for Files {
     fn read(
         &self,
         _request: &Request,
-        _inode: INodeNo,
+        inode: INodeNo,
         _handle: FileHandle,
         offset: u64,
         size: u32,
@@ -161,13 +157,16 @@ impl Filesystem for Files {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        reply.data(&self.medium().read(offset, u64::from(size)));
+        match self.0.powered() {
+            Ok(bench) => reply.data(&bench.media[index(inode)].read(offset, u64::from(size))),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn write(
         &self,
         _request: &Request,
-        _inode: INodeNo,
+        inode: INodeNo,
         _handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -176,67 +175,101 @@ impl Filesystem for Files {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.medium().write(offset, data);
-        reply.written(data.len() as u32);
+        match self.0.changed() {
+            Ok(mut bench) => {
+                bench.media[index(inode)].write(offset, data);
+                reply.written(data.len() as u32);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// Only holes: they are zeros that may be forgotten as well.
+    fn fallocate(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        const HOLE: i32 = 3;
+        match self.0.changed() {
+            Ok(_) if mode != HOLE => reply.error(Errno::EOPNOTSUPP),
+            Ok(mut bench) => {
+                bench.media[index(inode)].write(offset, &vec![0; length as usize]);
+                reply.ok();
+            }
+            Err(error) => reply.error(error),
+        }
     }
 
     fn fsync(
         &self,
         _request: &Request,
-        _inode: INodeNo,
+        inode: INodeNo,
         _handle: FileHandle,
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        match self.medium().flush() {
+        let flushed = self.0.changed().and_then(|mut bench| {
+            let Bench { media, rng, .. } = &mut *bench;
+            if media[index(inode)].flush(rng) { Ok(()) } else { Err(Errno::EIO) }
+        });
+        match flushed {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(error),
         }
     }
 }
 
-/// The mounted medium. It is unmounted when this is dropped; whoever has the file open must have ended before.
+/// The mounted media. They are unmounted when this is dropped; whoever has a file open must have ended before.
 pub struct Forgetful {
     folder: tempfile::TempDir,
-    medium: Arc<Mutex<Medium>>,
+    shared: Arc<Shared>,
     session: Option<BackgroundSession>,
 }
 
 impl Forgetful {
-    /// A medium of `bytes`, all zeros.
-    pub fn new(bytes: u64) -> Forgetful {
-        let medium = Medium {
-            bytes,
-            stable: Pages::new(),
-            volatile: Pages::new(),
-            rng: Rng::new(11),
-            fails_after: None,
+    /// Files of so many bytes, all zeros. The seed decides what they forget.
+    pub fn new(files: &[(&'static str, u64)], seed: u64) -> Forgetful {
+        let bench = Bench {
+            power: Power::On,
+            cut_after: None,
+            names: files.iter().map(|(name, _)| *name).collect(),
+            media: files.iter().map(|(_, bytes)| Medium::new(*bytes)).collect(),
+            hidden: None,
+            rng: Rng::new(seed),
         };
-        let (folder, medium) = (scratch(), Arc::new(Mutex::new(medium)));
-        let mut forgetful = Forgetful { folder, medium, session: None };
+        let shared = Shared { bench: Mutex::new(bench), switched: Condvar::new() };
+        let mut forgetful =
+            Forgetful { folder: scratch(), shared: Arc::new(shared), session: None };
         forgetful.mount();
         forgetful
     }
 
-    /// The file.
-    pub fn file(&self) -> PathBuf {
-        self.folder.path().join(NAME)
-    }
-
-    fn path(&self) -> &Path {
+    /// The folder of the files.
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn mount(&mut self) {
+    /// The first file.
+    pub fn file(&self) -> PathBuf {
+        self.path().join(self.shared.bench().names[0])
+    }
+
+    pub fn mount(&mut self) {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("forgetful".to_owned())];
         config.n_threads = Some(2);
-        let session = Session::new(Files(Arc::clone(&self.medium)), self.path(), &config);
+        let session = Session::new(Files(Arc::clone(&self.shared)), self.path(), &config);
         self.session = Some(session.and_then(Session::spawn).expect("it can be mounted"));
     }
 
     /// The mount ends, and with it the kernel's cache.
-    fn unmount(&mut self) {
+    pub fn unmount(&mut self) {
         let Some(session) = self.session.take() else { return };
         let script = "umount \"$0\" || { sleep 1; umount \"$0\"; } || umount -l \"$0\" || fusermount3 -uz \"$0\"";
         let mut command = Command::new("sh");
@@ -252,39 +285,73 @@ impl Forgetful {
         std::mem::forget(session);
     }
 
-    /// Power goes and comes back: each page that was not flushed is lost or not, and nothing is in any cache.
-    pub fn cut_power(&mut self) {
+    /// From now on nothing is read, written or flushed: requests wait. Whoever sent them is to be killed next.
+    fn switch_off(&self) {
+        self.shared.change(|bench| (bench.power, bench.cut_after) = (Power::Off, None));
+    }
+
+    /// Power goes before a write or flush that `changes` others precede, or after `patience`. Returns when it has gone.
+    pub fn cut_after(&self, changes: u64, patience: Duration) {
+        self.shared.change(|bench| bench.cut_after = Some(changes));
+        let on = |bench: &mut Bench| bench.power == Power::On;
+        let waiting = self.shared.switched.wait_timeout_while(self.shared.bench(), patience, on);
+        drop(waiting.unwrap_or_else(PoisonError::into_inner));
+        self.switch_off();
+    }
+
+    /// The program was killed: requests of it that wait need not wait any more.
+    pub fn let_go(&self) {
+        self.shared.change(|bench| bench.power = Power::Gone);
+    }
+
+    /// All files as they are, with what was not flushed.
+    pub fn media(&self) -> Vec<Medium> {
+        self.shared.bench().media.clone()
+    }
+
+    /// Power comes back over these media, with nothing in any cache. `hidden` is not there.
+    pub fn power_up(&mut self, media: &[Medium], hidden: Option<usize>) {
         self.unmount();
-        self.medium.lock().unwrap_or_else(PoisonError::into_inner).forget();
+        self.shared.change(|bench| {
+            bench.media = media.to_vec();
+            (bench.power, bench.hidden) = (Power::On, hidden);
+        });
         self.mount();
     }
 
-    /// The flush after `flushes` more fails, and loses what it was for; those after it succeed.
-    pub fn fail_flush_after(&self, flushes: u32) {
-        let mut medium = self.medium.lock().unwrap_or_else(PoisonError::into_inner);
-        medium.fails_after = Some(flushes + 1);
+    /// Power goes and comes back: the first file keeps any part of what was not flushed.
+    pub fn cut_power(&mut self) {
+        self.unmount();
+        self.shared.change(|bench| {
+            let Bench { media, rng, .. } = bench;
+            media.iter_mut().for_each(|medium| medium.lose(Loss::draw(rng), rng));
+        });
+        self.mount();
     }
 
-    /// The next flush fails; returns when it has.
-    pub fn fail_flush(&self) {
-        self.fail_flush_after(0);
-        for _ in 0..6000 {
-            if !self.is_to_fail() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+    /// The flush of a file after `flushes` more fails, and loses any part of what it was for; those after it succeed.
+    pub fn fail_flush_after(&self, file: usize, flushes: u32) {
+        self.shared.change(|bench| bench.media[file].fails_after = Some(flushes + 1));
+    }
+
+    /// Waits until the flush of a file that is to fail has failed, but no longer than `patience`.
+    pub fn wait_for_failure(&self, file: usize, patience: Duration) -> bool {
+        let began = std::time::Instant::now();
+        while self.is_to_fail(file) && began.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("no flush in a minute");
+        !self.is_to_fail(file)
     }
 
-    /// Whether the flush that was to fail is still to come.
-    pub fn is_to_fail(&self) -> bool {
-        self.medium.lock().unwrap_or_else(PoisonError::into_inner).fails_after.is_some()
+    /// Whether the flush of a file that was to fail is still to come.
+    pub fn is_to_fail(&self, file: usize) -> bool {
+        self.shared.bench().media[file].fails_after.is_some()
     }
 }
 
 impl Drop for Forgetful {
     fn drop(&mut self) {
+        self.let_go();
         self.unmount();
     }
 }

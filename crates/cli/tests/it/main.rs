@@ -16,6 +16,7 @@ mod outputs;
 mod placement;
 mod pool;
 mod power;
+mod power_cuts;
 mod programs;
 mod readme;
 mod records;

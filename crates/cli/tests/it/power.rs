@@ -13,7 +13,7 @@ fn a_failed_flush_and_a_power_cut_lose_nothing_that_was_flushed() {
     if !ready(false, &[]) {
         return;
     }
-    let mut medium = Forgetful::new(POOL_BYTES);
+    let mut medium = Forgetful::new(&[("pool.img", POOL_BYTES)], 11);
     let folder = scratch();
     let folder = folder.path();
     let text = format!(
@@ -41,10 +41,10 @@ fn a_failed_flush_and_a_power_cut_lose_nothing_that_was_flushed() {
     clean("filled");
     // The first two are those of whoever opens the file, who tries again.
     for (round, flushes) in numbers(12).take(6).map(|number| number + 2).enumerate() {
-        medium.fail_flush_after(flushes as u32);
+        medium.fail_flush_after(0, flushes as u32);
         let failed = load("none", 40_000, 2000);
         assert_ne!(failed.code, 0, "round {round}: a flush fails after {flushes}");
-        assert!(!medium.is_to_fail());
+        assert!(!medium.is_to_fail(0));
         clean("the program ended, and the kernel's cache lives");
         load("none", 10, 5).ok();
         clean("closed in order");

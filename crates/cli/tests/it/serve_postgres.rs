@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::programs::program;
+use super::serve::PATIENCE;
 use super::serve_fuse::{Stand, ready};
 use crate::forgetful::Forgetful;
 use crate::{numbers, write};
@@ -124,7 +125,7 @@ fn power_cuts_under_postgresql_lose_no_acknowledged_commit() {
     if !ready(true, &PROGRAMS) {
         return;
     }
-    let mut medium = Forgetful::new(1 << 30);
+    let mut medium = Forgetful::new(&[("pool.img", 1 << 30)], 11);
     let mut stand = Stand::over(&medium.file());
     let mut postmaster = set_up(&mut stand);
     let mut acknowledged = BTreeSet::new();
@@ -137,7 +138,8 @@ fn power_cuts_under_postgresql_lose_no_acknowledged_commit() {
             std::thread::sleep(Duration::from_millis(1500 + pause));
             if fails {
                 // Waited for: a flush that fails later would meet the database while it starts.
-                at_hand.fail_flush();
+                at_hand.fail_flush_after(0, 0);
+                assert!(at_hand.wait_for_failure(0, PATIENCE), "no flush in a minute");
             }
         }));
         stand.kill();

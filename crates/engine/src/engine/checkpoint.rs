@@ -179,6 +179,7 @@ impl Checkpointer {
         }
         // Counts in Released entries are those of the checkpoint before.
         let releasing = p.space.is_releasing();
+        mark!(CheckpointAwaitsRelease if due && releasing);
         if !due || releasing || p.pages.landing().is_some() || !p.superblocks.are_idle() {
             return false;
         }

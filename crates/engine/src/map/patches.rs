@@ -12,6 +12,7 @@ use super::leaf::{self, has};
 use super::patch::{Patch, Patched};
 use super::{Bits, Forget, Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
 use crate::device::PageBytes;
+use crate::marks::mark;
 
 /// What a page on media leads to in place of a patched entry, and that counted as valid until that was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +244,7 @@ impl VolumeMap {
                     let old = old(slot);
                     // What it replaces is not known, and stands there already.
                     if old.is_none() && said.counted {
+                        mark!(PatchOverUnknown);
                         continue;
                     }
                     old
@@ -256,7 +258,11 @@ impl VolumeMap {
             patch.merged(|entry, says| match addresses.mapping(says) {
                 Mapping::Staged(_) => (true, false),
                 Mapping::At(value) if value.is_lost() => (false, true),
-                Mapping::At(value) => (flies(volume, page * PAGE + u64::from(entry), value), true),
+                Mapping::At(value) => {
+                    let flies = flies(volume, page * PAGE + u64::from(entry), value);
+                    mark!(PatchFlies if flies);
+                    (flies, true)
+                }
                 Mapping::Unmapped => (false, false),
             });
             if patch.is_empty() {

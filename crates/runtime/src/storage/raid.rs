@@ -91,6 +91,9 @@ pub struct Raid {
     group: Group,
     begun: Instant,
     completions: Vec<(usize, Completion)>,
+    /// Whether members were handed commands since they were last reaped. A member may begin or end them only then, and
+    /// wakes nobody.
+    unreaped: bool,
     /// The state last shown by the handle.
     told: Option<ArrayStatus>,
 }
@@ -119,23 +122,22 @@ impl Raid {
         let memory = Room(BufferPool::new(POOL_BYTES));
         let array = Array::open(FoundArray { start, places, rate, access, avoid, memory });
         let (begun, completions) = (Instant::now(), Vec::new());
-        let told = None;
-        let mut raid = Raid { array, parts, group: group.clone(), begun, completions, told };
+        let (unreaped, told, handle) = (false, None, group.clone());
+        let mut raid = Raid { array, parts, group, begun, completions, unreaped, told };
         raid.act();
         while !raid.array.is_open() {
             raid.turn(None);
         }
-        (raid, group)
+        (raid, handle)
     }
 
-    /// Hands the commands of the array to the members. Returns whether any command was handed over.
-    fn act(&mut self) -> bool {
+    /// Hands the commands of the array to the members.
+    fn act(&mut self) {
         self.take_news();
         self.array.handle_timeout(Time(self.begun.elapsed().as_nanos() as u64));
-        let mut begun = false;
         while let Some((member, token, command)) = self.array.poll_command() {
             self.parts.submit(member, token, command);
-            begun = true;
+            self.unreaped = true;
         }
         while let Some(member) = self.array.takes_out() {
             drop(self.parts.take(member));
@@ -144,7 +146,6 @@ impl Raid {
             self.tell(&notice);
         }
         self.publish();
-        begun
     }
 
     /// Takes a new member from the handle, if one waits.
@@ -180,18 +181,29 @@ impl Raid {
         status.filled = array.filled;
     }
 
+    /// How long the group may wait for its members.
+    fn due(&self) -> Option<Duration> {
+        let now = Time(self.begun.elapsed().as_nanos() as u64);
+        let array = self.array.poll_timeout().map(|when| Duration::from_nanos(when.since(now).0));
+        // A new member may lack a descriptor although the first members had descriptors.
+        let turn = (!self.array.is_idle() && !self.parts.have_descriptors()).then_some(TURN);
+        array.into_iter().chain(turn).min()
+    }
+
     /// Waits for the members, and handles their completions.
     fn turn(&mut self, wait: Option<Duration>) {
         let mut completions = std::mem::take(&mut self.completions);
-        let wait = wait.into_iter().chain(self.timeout()).min();
+        let wait = wait.into_iter().chain(self.due()).min();
         for round in 0..ROUNDS {
             let wait = if round == 0 { wait } else { Some(Duration::ZERO) };
+            self.unreaped = false;
             self.parts.reap(wait, &mut completions);
             for (member, Completion { token, result, .. }) in completions.drain(..) {
                 let result = result.map_err(Fault::into);
                 self.array.completed(member, thermocline_array::Completion::new(token, result));
             }
-            if !self.act() {
+            self.act();
+            if !self.unreaped {
                 break;
             }
         }
@@ -226,11 +238,7 @@ impl Storage for Raid {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let now = Time(self.begun.elapsed().as_nanos() as u64);
-        let array = self.array.poll_timeout().map(|when| Duration::from_nanos(when.since(now).0));
-        // A new member may lack a descriptor although the first members had descriptors.
-        let turn = (!self.array.is_idle() && !self.parts.have_descriptors()).then_some(TURN);
-        array.into_iter().chain(turn).min()
+        if self.unreaped { Some(Duration::ZERO) } else { self.due() }
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -137,6 +137,7 @@ impl Checkpointer {
                 p.volumes.map_mut(index).mark_lost(page);
                 p.volumes.note_pages(index);
             } else {
+                mark!(MovedPagePatched if p.volumes.map(index).is_patched(page));
                 picked.push((place, bytes));
             }
         }

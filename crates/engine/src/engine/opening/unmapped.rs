@@ -34,6 +34,7 @@ impl Unmapped {
         let nothing = OfPage { blocks: Bits::default(), cut: None };
         let blocks = &mut self.0.entry((volume, page)).or_insert(nothing).blocks;
         for block in from % PAGE..from % PAGE + (until - from) {
+            mark!(UnmappedTwice if blocks[block as usize / 64] >> (block % 64) & 1 == 1);
             blocks[block as usize / 64] |= 1 << (block % 64);
         }
     }

@@ -5,8 +5,8 @@ use thermocline_format::{LogicalBlock, PoolId, RaidLabel, RaidShape};
 use thermocline_types::{Bytes, Class, DeviceId, Rng, Version};
 
 use super::super::*;
-use crate::storage::Memory;
 use crate::storage::tests::suite;
+use crate::storage::{File, IoEngine, Memory, Options};
 
 const LEVELS: [(RaidLevel, usize); 6] = [
     (RaidLevel::Parity, 3),
@@ -19,12 +19,25 @@ const LEVELS: [(RaidLevel, usize); 6] = [
 
 /// A new group in memory, without the missing member.
 fn group(level: RaidLevel, members: usize, block: LogicalBlock, missing: Option<usize>) -> Raid {
+    let memory = |member, layout| -> Box<dyn Storage> {
+        Box::new(Memory::new(layout).with_shuffled_completions(member as u64))
+    };
+    group_on(level, members, block, missing, memory)
+}
+
+/// The same on these members.
+fn group_on(
+    level: RaidLevel,
+    members: usize,
+    block: LogicalBlock,
+    missing: Option<usize>,
+    storage: impl Fn(usize, Layout) -> Box<dyn Storage>,
+) -> Raid {
     let unit_blocks = (1 << 20) / block.bytes() as u32 + 5;
     let shape = RaidShape::new(level, members, block, unit_blocks, 5).expect("it can be");
     let label = RaidLabel::of_new(PoolId([3; 16]), 1, 0, shape);
     let storages = (0..members).map(|member| {
-        let memory = Memory::new(layout_on(&shape)).with_shuffled_completions(member as u64);
-        let found = FoundMember { storage: Box::new(memory), place: 0 };
+        let found = FoundMember { storage: storage(member, layout_on(&shape)), place: 0 };
         (missing != Some(member)).then_some(found)
     });
     let starts = (0..members).map(|member| match missing == Some(member) {
@@ -48,6 +61,33 @@ fn groups_do_what_any_storage_does() {
                 suite(&mut group(level, members, block, Some(missing)));
             }
         }
+    }
+}
+
+/// Members whose commands end when they are submitted wake nobody. So the group must ask for its next turn itself while
+/// commands of its own follow each other: labels and flushes before the first write are more than one turn carries out.
+#[test]
+fn a_group_is_not_left_alone_while_its_members_have_completions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (level, members) in LEVELS {
+        let inline = |member, layout| -> Box<dyn Storage> {
+            let path = folder.path().join(format!("{level:?}-{members}-{member}"));
+            let options = Options { engine: IoEngine::Inline, ..Options::default() };
+            Box::new(File::open(&path, true, layout, &options).unwrap())
+        };
+        let mut raid = group_on(level, members, LogicalBlock::B4096, None, inline);
+        let at = raid.layout().start(thermocline_types::UnitId(1));
+        let parts = vec![Buffer::new(thermocline_target::Buffer::zeroed(4096))];
+        raid.submit(Token(1), Command::Write { at, parts, class: Class(0) });
+        let mut done = Vec::new();
+        for turn in 0..100 {
+            assert_eq!(raid.timeout(), Some(Duration::ZERO), "{level:?}: turn {turn}");
+            raid.reap(Some(Duration::ZERO), &mut done);
+            if !done.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(done.len(), 1, "{level:?}");
     }
 }
 
