@@ -106,7 +106,7 @@ impl Volume {
             Some(end) if end <= size => Ok(offset),
             _ => {
                 let kind = if size == 0 { ErrorKind::Closed } else { ErrorKind::OutOfRange };
-                Err(Error::new(kind).of_volume(&self.name).from_byte(offset))
+                Err(Error::new(kind).of_volume(&self.name).at_byte(offset))
             }
         }
     }
@@ -124,7 +124,7 @@ impl Volume {
         let ended = receiver.recv().unwrap_or(Err(TargetError::Gone));
         ended.map_err(|error| {
             let error = failed(of_target(error), error, &self.trouble);
-            error.of_volume(&self.name).from_byte(offset)
+            error.of_volume(&self.name).at_byte(offset)
         })
     }
 }
