@@ -58,34 +58,34 @@ enum thermocline_result thermocline_open(const char *settings, struct thermoclin
 // # Safety
 // `pool` is open, `name` is a C string, and `volume` can be written.
 enum thermocline_result thermocline_volume(const struct thermocline_pool_t *pool,
-                                             const char *name,
-                                             const struct thermocline_volume_t **volume);
+                                           const char *name,
+                                           const struct thermocline_volume_t **volume);
 
 // Fills `buffer` with `length` bytes from byte `offset` on.
 //
 // # Safety
 // `volume` is of an open pool, and `length` bytes at `buffer` can be written.
 enum thermocline_result thermocline_read(const struct thermocline_volume_t *volume,
-                                           uint64_t offset,
-                                           uint8_t *buffer,
-                                           size_t length);
+                                         uint64_t offset,
+                                         uint8_t *buffer,
+                                         size_t length);
 
 // Writes `length` bytes of `data` from byte `offset` on.
 //
 // # Safety
 // `volume` is of an open pool, and `length` bytes at `data` can be read.
 enum thermocline_result thermocline_write(const struct thermocline_volume_t *volume,
-                                            uint64_t offset,
-                                            const uint8_t *data,
-                                            size_t length);
+                                          uint64_t offset,
+                                          const uint8_t *data,
+                                          size_t length);
 
 // Gives the space of whole blocks of 4096 bytes among `length` bytes from byte `offset` on back.
 //
 // # Safety
 // `volume` is of an open pool.
 enum thermocline_result thermocline_trim(const struct thermocline_volume_t *volume,
-                                           uint64_t offset,
-                                           uint64_t length);
+                                         uint64_t offset,
+                                         uint64_t length);
 
 // Makes every completed write of the volume durable.
 //
