@@ -1,7 +1,8 @@
 //! The log engine on real media: storages of bytes, and the driver that carries out on them what the engine asks.
 //!
 //! [`Settings`] say what a pool is made of, and [`opening`] opens or creates that pool. [`Driver`] is the pool on the
-//! caller's own thread; [`Pool`] gives it a thread and hands out its volumes as block targets for any number of threads.
+//! caller's own thread; [`Pool`] gives it a thread and hands out its volumes as block targets for any number of
+//! threads.
 //!
 //! Invariants:
 //! * User data is not copied between the request and the device's own transfer; see [`Buffer`].

@@ -94,7 +94,7 @@ impl Error {
         Error { volume: Some(name.to_owned()), ..self }
     }
 
-    pub(crate) fn from_byte(self, offset: u64) -> Error {
+    pub(crate) fn at_byte(self, offset: u64) -> Error {
         Error { offset: Some(offset), ..self }
     }
 

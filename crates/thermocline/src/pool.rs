@@ -159,7 +159,7 @@ impl Pool {
 
     fn blocks(&self, name: &str, bytes: u64) -> Result<u64, Error> {
         let whole = bytes > 0 && bytes.is_multiple_of(Bytes::BLOCK.0);
-        whole.then(|| bytes / Bytes::BLOCK.0).ok_or_else(|| {
+        whole.then_some(bytes / Bytes::BLOCK.0).ok_or_else(|| {
             let text = format!("{bytes} bytes are no multiple of {}", Bytes::BLOCK.0);
             Error::caused(ErrorKind::OutOfRange, text).at(&self.path).of_volume(name)
         })

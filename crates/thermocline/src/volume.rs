@@ -15,8 +15,8 @@ const TRANSFER: usize = 4 << 20;
 
 /// A handle of a volume; clones are handles of the same volume, for any thread.
 ///
-/// Offsets and lengths are bytes, any of them. Ranges of whole blocks of 4096 bytes are the fast ones: a write of a part
-/// of a block reads the block first. A write of several blocks can be cut by a power cut between two blocks.
+/// Offsets and lengths are in bytes, of any value. Whole blocks of 4096 bytes are fastest: a write of a part of a block
+/// reads the block first. A power cut can separate the blocks of one write.
 #[derive(Clone, Debug)]
 pub struct Volume {
     name: Arc<str>,
@@ -63,8 +63,8 @@ impl Volume {
     /// Writes `data` from `offset` on. Completed writes survive a power cut after the next [`Volume::flush`].
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`], [`ErrorKind::Closed`]. A part may have been
-    /// written.
+    /// [`ErrorKind::OutOfRange`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`], [`ErrorKind::Closed`]. A part of the data may
+    /// be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let mut at = self.within(offset, data.len() as u64)?;
         for part in data.chunks(TRANSFER) {
@@ -106,7 +106,7 @@ impl Volume {
             Some(end) if end <= size => Ok(offset),
             _ => {
                 let kind = if size == 0 { ErrorKind::Closed } else { ErrorKind::OutOfRange };
-                Err(Error::new(kind).of_volume(&self.name).from_byte(offset))
+                Err(Error::new(kind).of_volume(&self.name).at_byte(offset))
             }
         }
     }
@@ -124,7 +124,7 @@ impl Volume {
         let ended = receiver.recv().unwrap_or(Err(TargetError::Gone));
         ended.map_err(|error| {
             let error = failed(of_target(error), error, &self.trouble);
-            error.of_volume(&self.name).from_byte(offset)
+            error.of_volume(&self.name).at_byte(offset)
         })
     }
 }

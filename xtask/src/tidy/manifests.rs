@@ -7,6 +7,9 @@ use crate::repo::{Manifest, Violation};
 /// Keys of `[package]` that all crates share.
 const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "version"];
 
+/// Crates that are no packages for others.
+const NOT_PUBLISHED: [&str; 2] = ["sim", "xtask"];
+
 /// Crates that may use `unsafe`, and so state their lints themselves: the workspace forbids it, which cannot be undone.
 const OWN_LINTS: [&str; 2] = ["capi", "runtime"];
 
@@ -22,6 +25,7 @@ pub fn check(manifest: &Manifest) -> Vec<Violation> {
     };
     let mut missing: Vec<String> = INHERITED
         .iter()
+        .filter(|key| !(**key == "publish" && NOT_PUBLISHED.contains(&manifest.short_name())))
         .filter(|key| !inherits(package.and_then(|package| package.get(**key))))
         .map(|key| format!("`{key}.workspace = true` under [package]"))
         .collect();

@@ -25,8 +25,8 @@ fn the_header_is_what_cbindgen_makes_of_the_source() {
 
 /// The folder of this program, in which Cargo puts the library as well.
 fn built() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    program.parent().unwrap().to_owned()
+    let program = std::env::current_exe().expect("a test knows its path");
+    program.parent().expect("a program is in a folder").to_owned()
 }
 
 #[test]

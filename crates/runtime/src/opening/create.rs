@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use thermocline_engine::{Config, HostRequest, Reply};
 use thermocline_format::PoolId;
-use thermocline_ftl::placement::Policy;
 use thermocline_types::Bytes;
 
 use super::{CarryOutError, Opened, OpeningError};
@@ -78,14 +77,14 @@ impl Settings {
             memory,
             needed: Bytes(needed(config)),
             for_placement: Bytes(config.most_placement_memory()),
-            placement: config.placement.clone(),
+            placement: config.placement.to_string(),
             smaller: SMALLER.iter().find(fits).copied(),
         })
     }
 }
 
 /// The memory in the settings is too little for maps and placement.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LittleMemory {
     /// Memory in the settings.
     pub memory: Bytes,
@@ -93,8 +92,8 @@ pub struct LittleMemory {
     pub needed: Bytes,
     /// The part of it for the placement.
     pub for_placement: Bytes,
-    /// The placement.
-    pub placement: Policy,
+    /// The name of the placement.
+    pub placement: String,
     /// The best placement that the memory is enough for.
     pub smaller: Option<&'static str>,
 }

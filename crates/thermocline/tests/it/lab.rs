@@ -4,7 +4,7 @@ use thermocline::lab::{self, RunSpec, WhatIf, WorkloadSpec};
 
 fn small(stack: &str) -> RunSpec {
     let mut spec = RunSpec::new(stack, WorkloadSpec::generator("uniform"));
-    lab::set(&mut spec, "span", "16MiB").unwrap();
+    lab::set(&mut spec, "span", "16MiB").expect("a generator has a span");
     spec
 }
 

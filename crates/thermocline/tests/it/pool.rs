@@ -13,7 +13,7 @@ fn settings(folder: &Path) -> PathBuf {
     let path = folder.join("pool.toml");
     let text = "device = { path = 'pool.img', size = '256MiB' }\n\
                 volumes = [{ name = 'main', size = '32MiB' }]\n";
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, text).expect("the folder can be written");
     path
 }
 
