@@ -115,7 +115,7 @@ impl Part {
         }
     }
 
-    /// What it says of each unit, in order.
+    /// The condition of each unit, in order.
     pub fn report(&self) -> Box<dyn Iterator<Item = UnitStatus> + '_> {
         match self {
             Part::One(drive) => Box::new(drive.report()),
