@@ -7,7 +7,7 @@ pub enum ByteCause {
     Data,
     /// Parity of a full row; in a mirror, the copy of data.
     Parity,
-    /// Zeros that fill a row to its end.
+    /// Zeros that fill the rest of a row.
     Padding,
     /// Running parity of a partial row, in the log.
     Log,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use thermocline_array::{ByteCause, WrittenBytes};
 use thermocline_engine::Config;
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
@@ -19,11 +18,13 @@ mod heat;
 mod rates;
 mod tenants;
 mod wear;
+mod written;
 
 pub use bandwidth::until_on_media;
 pub use drives::Before;
 pub use rates::{Held, held};
 pub use tenants::Followed;
+use written::{TIER, engine_bytes};
 
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
@@ -392,37 +393,6 @@ fn log_config(
         }
     };
     LogOptions::KEYS.iter().map(|(key, _)| ((*key).to_owned(), value(key))).collect()
-}
-
-/// The tier that a log writes to, where there is only one.
-const TIER: &str = "capacity";
-
-/// Bytes that the log wrote, by tier and cause: what a drive received beside blocks is metadata. Causes that a tier
-/// never has are left out.
-fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let Some(log) = run.log else { return BTreeMap::new() };
-    let of = |received: u64, causes: Vec<(&'static str, u64)>, group: Option<WrittenBytes>| {
-        let added: Vec<(&str, u64)> = group.map(|group| added(&group)).unwrap_or_default();
-        let known: u64 = causes.iter().chain(&added).map(|(_, bytes)| bytes).sum();
-        let metadata = [("metadata", received - known)];
-        let all = causes.into_iter().chain(added).chain(metadata);
-        all.map(|(name, bytes)| (name.to_owned(), bytes)).collect()
-    };
-    let [group, of_fast] = run.groups;
-    let Some(fast) = run.fast else {
-        let mut causes = log.causes().to_vec();
-        causes.retain(|(name, _)| !["destage", "metadata"].contains(name));
-        return [(TIER.to_owned(), of(log.written() + run.added()[0], causes, group))].into();
-    };
-    let [below, above] = log.by_tier();
-    let capacity = of(run.drive.host_written, below, group);
-    [(TIER.to_owned(), capacity), ("fast".to_owned(), of(fast.host_written, above, of_fast))].into()
-}
-
-/// What members of a group were given beside the bytes of the log, by cause. Causes without bytes are left out.
-fn added(group: &WrittenBytes) -> Vec<(&'static str, u64)> {
-    let each = group.each().filter(|(cause, bytes)| *cause != ByteCause::Data && *bytes > 0);
-    each.map(|(cause, bytes)| (cause.name(), bytes)).collect()
 }
 
 /// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the

@@ -8,7 +8,7 @@ use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{HostLimits, Kind, Profile};
 
 use crate::Error;
-use crate::log::{GroupSpec, LogOptions};
+use crate::log::{GroupOption, LogOptions};
 use crate::tag::Tagging;
 
 /// What stands between the host's writes and the device.
@@ -194,7 +194,7 @@ impl Stack {
 
     /// The group that the device for capacity is.
     #[must_use]
-    pub fn group(&self) -> Option<GroupSpec> {
+    pub fn group(&self) -> Option<GroupOption> {
         self.log.group.filter(|_| matches!(self.layer, Layer::Log | Layer::Tier))
     }
 

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use thermocline_engine::Tuning;
 use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, MediaClass, RaidShape};
-use thermocline_lab::log::{GroupSpec, read_plan_name};
+use thermocline_lab::log::{GroupOption, read_plan_name};
 use thermocline_runtime::{DeviceKind, GroupKind, Settings, unit_bytes};
 use thermocline_types::Bytes;
 
@@ -57,10 +57,8 @@ impl LabRun {
             }
             _ => bail!("the lab knows pools of one device, and of a fast one before another"),
         };
-        let parts = [
-            (Some(&drive), "device", "log.group"),
-            (fast.as_ref(), "fast", "log.fast_group"),
-        ];
+        let parts =
+            [(Some(&drive), "device", "log.group"), (fast.as_ref(), "fast", "log.fast_group")];
         for (drive, part, key) in parts {
             if let Some(group) = drive.and_then(|drive| drive.group) {
                 put(key, group.to_string());
@@ -96,7 +94,7 @@ struct Drive {
     profile: Option<String>,
     /// Of all members of a group.
     capacity: Bytes,
-    group: Option<GroupSpec>,
+    group: Option<GroupOption>,
 }
 
 impl Drive {
@@ -108,12 +106,12 @@ impl Drive {
             bail!("the lab knows groups of drives of one kind (`profile`)");
         }
         let spec = |(kind, _): (GroupKind, &str)| format!("{}:{number}", kind.name()).parse();
-        let group: Option<GroupSpec> =
+        let group: Option<GroupOption> =
             device.group().map(spec).transpose().map_err(anyhow::Error::msg)?;
         let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
         let used = match group {
             None => unit_bytes(geometry).0 * u64::from(units),
-            Some(GroupSpec { level, members, .. }) => {
+            Some(GroupOption { level, members, .. }) => {
                 let shape = RaidShape::new(level, members, block, per_unit, units)?;
                 shape.strip() * u64::from(shape.member_units())
             }

@@ -82,7 +82,7 @@ type End = (Time, u64, usize, Token);
 
 /// A new group over fresh drives.
 #[derive(Debug)]
-pub struct Group {
+pub struct DriveGroup {
     array: Array<Lengths>,
     /// The members, side by side.
     drives: Drive,
@@ -99,12 +99,12 @@ pub struct Group {
     failed: Option<DriveError>,
 }
 
-impl Group {
+impl DriveGroup {
     /// A group of this shape over `drives`, which stand side by side.
     ///
     /// # Panics
     /// If there are more or fewer drives than members.
-    pub fn new(shape: RaidShape, drives: Drive) -> Group {
+    pub fn new(shape: RaidShape, drives: Drive) -> DriveGroup {
         let members = usize::from(shape.members);
         assert_eq!(drives.side_by_side().len(), members, "a drive for each member");
         let slices = Slices::new(&drives.side_by_side()[0], Bytes(shape.strip()));
@@ -119,7 +119,7 @@ impl Group {
             memory: Lengths,
         });
         let (nobody, claimed, failed, under_way) = (None, None, None, BinaryHeap::new());
-        Group { array, drives, slices, given: 0, sent: 0, under_way, nobody, claimed, failed }
+        DriveGroup { array, drives, slices, given: 0, sent: 0, under_way, nobody, claimed, failed }
     }
 
     /// The members, side by side.

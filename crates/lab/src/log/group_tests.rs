@@ -118,9 +118,15 @@ fn a_group_that_cannot_be_is_refused() {
         ("log:zn540,log.group=raid5:3", "zones"),
         ("log:p5316,log.unit=16KiB,log.group=raid5:3", "too small for 3 members"),
         ("tier:p5800x+p5316,log.fast_group=raid5", "raid5:N with 3 to 16"),
+        ("log:p5316,log.fast_group=mirror", "needs a fast drive"),
+        ("log:p5316,log.group=mirror:2:64KiB", "a mirror has none"),
     ] {
-        let refused =
-            trace.try_run(stack, thermocline_workload::remap::Remap::Dense, Prefill::FirstTouch, &settings());
+        let refused = trace.try_run(
+            stack,
+            thermocline_workload::remap::Remap::Dense,
+            Prefill::FirstTouch,
+            &settings(),
+        );
         let refused = refused.expect_err(stack).to_string();
         assert!(refused.contains(reason), "{stack}: {refused}");
     }

@@ -6,20 +6,20 @@ use thermocline_nand::profile::Cut;
 use thermocline_nand::{Drive, HostLimits, Kind, Profile, ProfileError, Striped};
 use thermocline_types::Bytes;
 
-use super::GroupSpec;
+use super::GroupOption;
 use super::plan::is_bare;
 use crate::run;
 
 /// How a group is divided: its redundancy and members, the pool's logical blocks, and the size of its units if given.
 #[derive(Clone, Copy)]
 pub struct Division {
-    pub spec: GroupSpec,
+    pub spec: GroupOption,
     pub logical: LogicalBlock,
     pub unit: Option<Bytes>,
 }
 
 impl Division {
-    /// The size of units of a group with so many bytes for data. The smallest other device has `other` bytes.
+    /// The size of units of a group with so many bytes for data. `other` is the size of the smallest other device.
     pub fn unit(&self, data: Bytes, other: Option<Bytes>) -> Bytes {
         let smallest = other.map_or(data, |other| other.min(data));
         let unit = self.unit.unwrap_or_else(|| default_unit(data, Some(smallest))).0;
@@ -32,7 +32,7 @@ impl Division {
     /// # Errors
     /// [`RaidShapeError`].
     pub fn shape(&self, unit: Bytes, member: Bytes) -> Result<RaidShape, RaidShapeError> {
-        let GroupSpec { level, members, piece } = self.spec;
+        let GroupOption { level, members, piece } = self.spec;
         let per_unit = u32::try_from(unit.0 / self.logical.bytes() as u64).unwrap_or(u32::MAX);
         let mut shape = RaidShape::new(level, members, self.logical, per_unit, 1)?;
         if let Some(piece) = piece {

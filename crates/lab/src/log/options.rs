@@ -11,7 +11,7 @@ use super::payload::PACKS;
 
 /// A group of drives of one kind: its redundancy, and how many members it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSpec {
+pub struct GroupOption {
     /// The redundancy.
     pub level: RaidLevel,
     /// Number of members.
@@ -20,7 +20,7 @@ pub struct GroupSpec {
     pub piece: Option<Bytes>,
 }
 
-impl GroupSpec {
+impl GroupOption {
     /// Members that the data of a row is on: the bytes of the group are those of so many.
     #[must_use]
     pub fn shares(&self) -> usize {
@@ -28,17 +28,17 @@ impl GroupSpec {
     }
 }
 
-impl fmt::Display for GroupSpec {
+impl fmt::Display for GroupOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.level.name(), self.members)?;
         self.piece.map_or(Ok(()), |piece| write!(f, ":{}", piece.0))
     }
 }
 
-impl FromStr for GroupSpec {
+impl FromStr for GroupOption {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<GroupSpec, String> {
+    fn from_str(text: &str) -> Result<GroupOption, String> {
         let mut parts = text.split(':');
         let (name, members) = (parts.next().unwrap_or_default(), parts.next());
         let (piece, rest) = (parts.next(), parts.next());
@@ -57,7 +57,7 @@ impl FromStr for GroupSpec {
         let members = members.filter(|members| level.members().contains(members));
         let members = members.filter(|_| rest.is_none());
         members
-            .map(|members| GroupSpec { level, members, piece })
+            .map(|members| GroupOption { level, members, piece })
             .ok_or_else(|| format!("`{text}`: write {name}:N with {least} to {most} members"))
     }
 }
@@ -76,9 +76,9 @@ pub struct LogOptions {
     /// Where the volume's blocks are to be, under `tier`.
     pub media: Option<VolumeMedia>,
     /// The group that the device for capacity is.
-    pub group: Option<GroupSpec>,
+    pub group: Option<GroupOption>,
     /// The group that the fast device is, under `tier`.
-    pub fast_group: Option<GroupSpec>,
+    pub fast_group: Option<GroupOption>,
     /// Settings of the engine.
     pub engine: Tuning,
 }

@@ -5,7 +5,7 @@ use thermocline_format::RaidShape;
 use thermocline_nand::{Drive, DriveError, OwnerRun, Sliced, UnitStatus};
 use thermocline_types::{Bytes, Class, Time, UnitId};
 
-use super::group::Group;
+use super::group::DriveGroup;
 
 /// A device of the pool.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub enum Part {
     /// A drive.
     One(Sliced),
     /// A group of drives.
-    Group(Box<Group>),
+    Group(Box<DriveGroup>),
 }
 
 impl Part {
@@ -21,7 +21,7 @@ impl Part {
     pub fn new(drive: Drive, unit: Bytes, shape: Option<RaidShape>) -> Part {
         match shape {
             None => Part::One(Sliced::new(drive, unit)),
-            Some(shape) => Part::Group(Box::new(Group::new(shape, drive))),
+            Some(shape) => Part::Group(Box::new(DriveGroup::new(shape, drive))),
         }
     }
 
@@ -115,7 +115,7 @@ impl Part {
         }
     }
 
-    /// What it says of each unit, in order.
+    /// The condition of each unit, in order.
     pub fn report(&self) -> Box<dyn Iterator<Item = UnitStatus> + '_> {
         match self {
             Part::One(drive) => Box::new(drive.report()),

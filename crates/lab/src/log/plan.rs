@@ -53,58 +53,28 @@ impl Plan {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let division = |spec| Division { spec, logical, unit: stack.log.unit };
-        let [group, fast_group] = [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
-        let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
+        let [group, fast_group] =
+            [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
+        let (cut, member) = cut_of(stack, settings, room.footprint, group.as_ref())?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
         let budget = stack.log.engine.memory.unwrap_or(MAP_MEMORY);
         run::check_memory(&cut, stack, settings, memory(cut.media(), room, budget).0)?;
         let drive = match &group {
             None => drive(&stack.profile, cut, settings.seed)?,
-            Some(division) => {
-                let sized = settings.capacity.is_some();
-                let member = if sized {
-                    division.member_of(&stack.profile, &cut)
-                } else {
-                    let member = division.member_for(&stack.profile, &cut);
-                    member.map_err(|error| refuse(error.to_string()))?
-                };
-                division.drives(&stack.profile, member, settings.seed)?
-            }
+            Some(division) => division.drives(&stack.profile, member, settings.seed)?,
         };
-        let fast = stack
-            .fast
-            .as_ref()
-            .map(|fast| fast_drive(fast, stack, settings, &drive, fast_group.as_ref()));
-        let fast = fast.transpose()?;
+        let fast = |fast| fast_drive(fast, stack, settings, &drive, fast_group.as_ref());
+        let fast = stack.fast.as_ref().map(fast).transpose()?;
         let fast_capacity = fast.as_ref().map(|fast| data_of(fast, fast_group.as_ref()));
         let unit = match &group {
             None => unit(&drive, stack.log.unit, fast_capacity, logical),
             Some(division) => division.unit(data_of(&drive, group.as_ref()), fast_capacity),
         };
-        let shape = |drive: &Drive, division: Option<&Division>| {
-            let member = drive.side_by_side().first().map(|member| member.cut().capacity());
-            let shape = division.map(|one| one.shape(unit, member.unwrap_or_default()));
-            shape.transpose().map_err(|error| refuse(error.to_string()))
-        };
-        let shape_of_fast = fast.as_ref().map(|fast| shape(fast, fast_group.as_ref()));
-        let groups =
-            [shape(&drive, group.as_ref())?, shape_of_fast.transpose()?.flatten()];
-        if matches!(drive, Drive::Zoned(_))
-            && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
-        {
-            let own = cut.mapping_unit;
-            return Err(refuse(format!(
-                "its drive's logical blocks are {own}: log.logical_block=4096"
-            )));
-        }
-        if let Some(Drive::Zoned(zoned)) = &fast
-            && zoned.cut().unit() != unit
-        {
-            let own = zoned.cut().unit();
-            return Err(refuse(format!(
-                "the fast drive has units of {own}, the other one of {unit}: both must be alike, give fast.unit"
-            )));
-        }
+        let groups = [
+            shape_of(Some(&drive), group.as_ref(), unit).map_err(refuse)?,
+            shape_of(fast.as_ref(), fast_group.as_ref(), unit).map_err(refuse)?,
+        ];
+        check_drives(stack, &drive, fast.as_ref(), unit, logical).map_err(refuse)?;
         let units = units_of(&drive, unit, groups[0].as_ref());
         let per_unit = u32::try_from(unit.0 / logical.bytes() as u64).unwrap_or(u32::MAX);
         let fast_units = fast.as_ref().map(|fast| units_of(fast, unit, groups[1].as_ref()));
@@ -129,9 +99,6 @@ impl Plan {
         check_capacity(&config, unit, room, stack, settings)?;
         let blocks = room.span.div_ceil(Bytes::BLOCK);
         let (packs, media) = (stack.log.packs(), stack.log.media.unwrap_or_default());
-        if media != VolumeMedia::Auto && fast.is_none() {
-            return Err(refuse(format!("log.media={media} needs a fast drive: use tier")));
-        }
         let seed = settings.seed;
         Ok(Plan { config, drive, fast, groups, unit, blocks, packs, media, seed })
     }
@@ -152,6 +119,65 @@ impl Plan {
             machine.set_media(self.media)?;
         }
         Ok(machine)
+    }
+}
+
+/// How the drives for capacity are cut together, and the size of each member if they are a group.
+fn cut_of(
+    stack: &Stack,
+    settings: &Settings,
+    footprint: Bytes,
+    group: Option<&Division>,
+) -> Result<(Cut, Bytes), Error> {
+    let profile = &stack.profile;
+    let cut = run::cut(profile, stack, settings, footprint)?;
+    let Some(division) = group else { return Ok((cut, cut.capacity())) };
+    if settings.capacity.is_some() {
+        return Ok((cut, division.member_of(profile, &cut)));
+    }
+    let member = division
+        .member_for(profile, &cut)
+        .map_err(|error| Error::Stack { stack: stack.text.clone(), reason: error.to_string() })?;
+    let all = Bytes(member.0 * division.spec.members as u64);
+    Ok((Cut::new(profile, Some(all))?, member))
+}
+
+/// How a group is divided in units of `unit` bytes, if these drives are a group.
+fn shape_of(
+    drives: Option<&Drive>,
+    group: Option<&Division>,
+    unit: Bytes,
+) -> Result<Option<RaidShape>, String> {
+    let Some((drives, division)) = drives.zip(group) else { return Ok(None) };
+    let member = drives.side_by_side().first().unwrap_or(drives).cut().capacity();
+    division.shape(unit, member).map(Some).map_err(|error| error.to_string())
+}
+
+/// Checks that drives can be devices of one pool, and that a setting of the fast drive has one.
+fn check_drives(
+    stack: &Stack,
+    drive: &Drive,
+    fast: Option<&Drive>,
+    unit: Bytes,
+    logical: LogicalBlock,
+) -> Result<(), String> {
+    let own = drive.cut().mapping_unit;
+    if matches!(drive, Drive::Zoned(_)) && !(logical.bytes() as u64).is_multiple_of(own.0) {
+        return Err(format!("its drive's logical blocks are {own}: log.logical_block=4096"));
+    }
+    let media = stack.log.media.filter(|media| *media != VolumeMedia::Auto);
+    match (fast, media, stack.log.fast_group) {
+        (Some(Drive::Zoned(zoned)), ..) if zoned.cut().unit() != unit => {
+            let own = zoned.cut().unit();
+            Err(format!(
+                "the fast drive has units of {own}, the other one of {unit}: both must be alike, give fast.unit"
+            ))
+        }
+        (None, Some(media), _) => Err(format!("log.media={media} needs a fast drive: use tier")),
+        (None, _, Some(group)) => {
+            Err(format!("log.fast_group={group} needs a fast drive: use tier"))
+        }
+        _ => Ok(()),
     }
 }
 
