@@ -362,4 +362,6 @@ impl<P: Payload> Parts<P> {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
