@@ -1,5 +1,4 @@
-//! The parts of a pool as they are lent to whoever works on them: what several need, and what nobody else's state is
-//! needed for.
+//! The parts of a pool, as the engine lends them to jobs, and methods that several jobs need.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
