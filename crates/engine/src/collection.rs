@@ -1,4 +1,4 @@
-//! Garbage collection as others see it: what is owed for it, which unit it works on, and whose last copies wait.
+//! The state of garbage collection that sealing and memory read: debts, the victim, and victims whose last copies wait.
 
 mod pace;
 
@@ -21,15 +21,15 @@ pub(crate) struct Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) unit: UnitId,
-    /// Whether all that is to be copied now has been staged.
+    /// Whether every block to be copied now was staged.
     pub(crate) staged_all: bool,
-    /// Whether nothing is left of it but copies that wait to be sealed.
+    /// Whether only copies of the victim are left, which wait to be sealed.
     pub(crate) is_over: bool,
-    /// Pages of maps that must stay in memory for it.
+    /// Pages of maps that must stay in memory for the victim.
     pub(crate) pins: usize,
 }
 
-/// What others must know of garbage collection.
+/// The state of garbage collection that the rest of the engine reads.
 #[derive(Debug, Default)]
 pub(crate) struct Collection {
     pace: Pace,
@@ -63,7 +63,7 @@ impl Collection {
         self.victim.map_or(0, |victim| victim.pins)
     }
 
-    /// Whether all that is to be copied now has been staged.
+    /// Whether every block to be copied now was staged.
     pub(crate) fn has_staged_all(&self) -> bool {
         self.victim.is_none_or(|victim| victim.staged_all)
     }

@@ -49,8 +49,7 @@ impl Moved {
         self.0.len()
     }
 
-    /// A page that waits as it was read at `at`. One that was written elsewhere since it was asked for is not what was
-    /// read.
+    /// A waiting page, as the page was read at `at`. A page that was written elsewhere since then was not read there.
     pub(crate) fn find(&self, index: u16, page: u64, at: MapEntry) -> Option<&PageBytes> {
         let same = |place: &Place| (place.index, place.page, place.at) == (index, page, at);
         self.0.iter().find(|(place, _)| same(place)).map(|(_, bytes)| bytes)

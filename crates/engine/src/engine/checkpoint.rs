@@ -455,3 +455,60 @@ fn is_quiet<P: Payload>(p: &Parts<P>) -> bool {
         && p.pages_idle()
         && p.closing.is_some_and(|request| p.requests.is_only(request))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{free, parts};
+
+    #[test]
+    fn a_checkpoint_begins_when_it_is_wanted_and_there_is_room_for_it() {
+        let mut p = parts();
+        let mut checkpointer = Checkpointer::default();
+        assert!(!checkpointer.step(&mut p, true), "nobody wants one");
+        p.due.want();
+        assert!(!checkpointer.step(&mut p, true) && !p.due.is_under_way(), "no unit is free");
+        assert!(p.due.force() && checkpointer.step(&mut p, true));
+        assert!(p.due.is_under_way());
+        let mut p = parts();
+        let mut checkpointer = Checkpointer::default();
+        free(&mut p, 8, 8);
+        p.due.want();
+        assert!(checkpointer.step(&mut p, true) && p.due.is_under_way() && !p.due.is_wanted());
+    }
+
+    #[test]
+    fn a_pool_that_closes_waits_for_others_before_its_last_checkpoint() {
+        let mut p = parts();
+        let mut checkpointer = Checkpointer::default();
+        free(&mut p, 8, 8);
+        p.closing = Some(crate::engine::parts::testing::request(&mut p, 1));
+        p.phase = Phase::Closing;
+        assert!(!checkpointer.step(&mut p, false), "something is still to be unmapped");
+        assert!(checkpointer.step(&mut p, true));
+        assert!(checkpointer.checkpoint.as_ref().is_some_and(Checkpoint::is_clean));
+        assert!(!checkpointer.ends_unclean());
+    }
+
+    #[test]
+    fn maps_without_pages_lead_to_a_record_behind_a_flush() {
+        let mut p = parts();
+        let mut checkpointer = Checkpointer::default();
+        free(&mut p, 8, 8);
+        p.due.want();
+        while checkpointer.step(&mut p, true) {}
+        let step = checkpointer.checkpoint.as_ref().map(|checkpoint| checkpoint.step);
+        let target = p.flights.sealed();
+        assert_eq!(step, Some(Step::Flush(target)), "the unit table is on its way");
+        let is_ready = |checkpointer: &Checkpointer| {
+            checkpointer.checkpoint.as_ref().is_some_and(|one| one.step == Step::Record)
+        };
+        assert!(!is_ready(&checkpointer));
+        checkpointer.pages_durable(&mut p, Sequence(target.0 + 1));
+        assert!(!is_ready(&checkpointer), "that was another flush");
+        checkpointer.pages_durable(&mut p, target);
+        assert!(is_ready(&checkpointer));
+        assert_eq!(checkpointer.end(&mut p), 1);
+        assert!(!p.due.is_under_way());
+    }
+}

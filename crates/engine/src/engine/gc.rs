@@ -455,3 +455,52 @@ fn volume_of(entry: &Entry) -> Option<VolumeId> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{blocks, free, parts};
+    use crate::request::RequestId;
+
+    fn collector() -> Collector<()> {
+        Collector::new(Stays::new(0))
+    }
+
+    #[test]
+    fn nothing_is_collected_while_units_are_enough_or_a_recovery_is_not_safe() {
+        let mut p = parts();
+        free(&mut p, 2, 60);
+        assert_eq!(collector().step(&mut p), Collected::nothing());
+        let mut p = parts();
+        p.superblocks.set_settled(false);
+        assert_eq!(collector().step(&mut p), Collected::nothing());
+        assert!(p.collection.is_idle());
+    }
+
+    #[test]
+    fn without_a_victim_a_checkpoint_is_tried_before_the_pool_counts_as_full() {
+        let mut p = parts();
+        let mut collector = collector();
+        assert!(p.write_at_once(RequestId(1), blocks(0, 1), &(), 0));
+        let lacks = |choice| Collected { worked: false, lacks: Some(choice) };
+        assert_eq!(collector.step(&mut p), lacks(Choice::Checkpoint));
+        collector.starve(&mut p);
+        assert!(p.due.is_wanted());
+        assert_eq!(collector.step(&mut p), Collected::nothing(), "the checkpoint may help");
+        p.due.begin();
+        assert_eq!(collector.step(&mut p), Collected::nothing());
+        p.due.end();
+        p.stats.checkpoints += 1;
+        assert_eq!(collector.step(&mut p), lacks(Choice::Starved));
+    }
+
+    #[test]
+    fn what_could_not_be_copied_is_tried_once_more() {
+        let mut p = parts();
+        let mut collector = collector();
+        collector.stuck.insert(9);
+        assert_eq!(collector.step(&mut p), Collected::something());
+        assert!(collector.stuck.is_empty() && collector.round.retried);
+        assert!(collector.step(&mut p).lacks.is_some());
+    }
+}

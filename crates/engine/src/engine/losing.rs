@@ -126,3 +126,35 @@ impl<P: Payload> Parts<P> {
         self.drop_value(value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{blocks, parts};
+
+    #[test]
+    fn nothing_is_looked_for_while_no_device_is_lost() {
+        let mut p = parts();
+        let mut losing = Losing::default();
+        losing.begin_losing(&mut p);
+        assert!(losing.share(&p).is_none() && !losing.lose_step(&mut p));
+        assert!(!p.due.is_wanted());
+    }
+
+    #[test]
+    fn the_search_ends_with_a_checkpoint() {
+        let mut p = parts();
+        let mut losing = Losing(Some(PageCursor::default()));
+        assert_eq!(losing.share(&p), Some(0.0));
+        assert!(losing.lose_step(&mut p) && losing.share(&p).is_none() && p.due.is_wanted());
+    }
+
+    #[test]
+    fn what_was_never_written_cannot_be_given_up() {
+        let mut p = parts();
+        assert_eq!(p.give_up(blocks(0, 16)), Ok(0));
+        assert_eq!(p.give_up(blocks(1020, 16)), Err(HostError::OutOfRange));
+        p.phase = Phase::Failed;
+        assert_eq!(p.give_up(blocks(0, 16)), Err(HostError::Failed));
+    }
+}

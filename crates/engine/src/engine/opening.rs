@@ -593,3 +593,60 @@ impl<P: Payload> Recovery<P> {
         Ok(recovered)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::parts;
+    use crate::request::Action;
+
+    /// What the devices were asked for.
+    fn asked(p: &mut Parts<()>) -> Vec<DeviceCmd<()>> {
+        let cmd = |action| match action {
+            Action::Device { cmd, .. } => Some(cmd),
+            _ => None,
+        };
+        p.actions.drain(..).filter_map(cmd).collect()
+    }
+
+    fn reports(p: &Parts<()>) -> Vec<UnitReport> {
+        let report = UnitReport { condition: UnitCondition::Good, written: Some(0) };
+        vec![report; p.config.geometry.units() as usize]
+    }
+
+    #[test]
+    fn records_are_read_after_a_flush_and_without_one_there_is_no_pool() {
+        let mut p = parts();
+        let mut recovery = Recovery::begin(&mut p, None);
+        assert!(matches!(asked(&mut p)[..], [DeviceCmd::ReportUnits]));
+        assert_eq!(recovery.step(&mut p), Ok(Stepped::Waits));
+        let units = reports(&p);
+        assert_eq!(recovery.progress(&mut p, 0, Ok(Done::Units(units))), Ok(()));
+        assert_eq!(recovery.step(&mut p), Ok(Stepped::Worked));
+        assert!(matches!(asked(&mut p)[..], [DeviceCmd::Flush(_)]));
+        assert_eq!(recovery.progress(&mut p, 0, Ok(Done::Ok)), Ok(()));
+        assert_eq!(recovery.step(&mut p), Ok(Stepped::Worked));
+        assert!(matches!(asked(&mut p)[..], [DeviceCmd::ReadSuperblocks(_)]));
+        let none = recovery.progress(&mut p, 0, Ok(Done::Superblocks(Vec::new())));
+        assert_eq!(none, Err(OpenError::NoPool));
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_cannot_be_opened() {
+        let mut p = parts();
+        let mut recovery = Recovery::begin(&mut p, None);
+        let failed = recovery.progress(&mut p, 0, Err(DeviceError::Io));
+        assert_eq!(failed, Err(OpenError::Device));
+    }
+
+    #[test]
+    fn what_superblock_units_hold_goes_before_a_pool_is_made() {
+        let mut p = parts();
+        let mut recovery = Recovery::begin(&mut p, Some(PoolId([3; 16])));
+        let units = reports(&p);
+        assert_eq!(recovery.progress(&mut p, 0, Ok(Done::Units(units))), Ok(()));
+        asked(&mut p);
+        assert_eq!(recovery.step(&mut p), Ok(Stepped::Worked));
+        assert!(matches!(asked(&mut p)[..], [DeviceCmd::Reset(_), DeviceCmd::Reset(_)]));
+    }
+}

@@ -1,5 +1,4 @@
-//! The parts of a pool as they are lent to whoever works on them: what several need, and what nobody else's state is
-//! needed for.
+//! The parts of a pool, as the engine lends them to jobs, and methods that several jobs need.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -361,5 +360,7 @@ impl<P: Payload> Parts<P> {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

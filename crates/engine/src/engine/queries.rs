@@ -1,4 +1,4 @@
-//! What can be asked of an engine, and what it can be told beside requests.
+//! Questions to an engine, and settings that are no requests.
 
 use thermocline_format::{Geometry, Location, MediaClass, VolumeId};
 use thermocline_ftl::UnitState;

@@ -1,4 +1,4 @@
-//! Which job goes on with what: completions of the device, what became durable, and failures.
+//! Routes: each completion, each finished wait and each failure goes to the job that continues.
 
 use thermocline_format::{Location, MapPage, PageId, Sequence};
 use thermocline_types::{Class, DeviceId, UnitId};
@@ -450,7 +450,7 @@ impl<P: Payload> Engine<P> {
         self.tell_open();
     }
 
-    /// What was asked for in `op` is there, or failed: whoever asked goes on with it.
+    /// The device answered `op`: the job that sent the command continues.
     pub(crate) fn answered(&mut self, op: OpId, done: Result<Done<P>, DeviceError>) {
         let asked = self.parts.ops.remove(op.0 as usize);
         let mut judge = Judge {

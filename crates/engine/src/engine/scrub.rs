@@ -649,3 +649,42 @@ impl Scrub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{completed, parts, request};
+
+    #[test]
+    fn a_scrub_of_units_that_hold_nothing_ends_when_a_recovery_is_safe() {
+        let mut p = parts();
+        let mut scrubber = Scrubber::default();
+        let first = request(&mut p, 1);
+        scrubber.begin(&mut p, Asked::Host(first), UnitId(0));
+        p.superblocks.set_settled(false);
+        assert!(!scrubber.step(&mut p));
+        p.superblocks.set_settled(true);
+        while scrubber.step(&mut p) {}
+        assert!(scrubber.is_idle());
+        assert_eq!(completed(&mut p), [(1, true)]);
+    }
+
+    #[test]
+    fn scrubs_follow_each_other_and_one_in_the_background_is_given_up_with_the_pool() {
+        let mut p = parts();
+        let mut scrubber = Scrubber::default();
+        let first = request(&mut p, 1);
+        scrubber.begin(&mut p, Asked::Host(first), UnitId(9));
+        let background = Asked::Background(Pace::new(p.now));
+        scrubber.begin(&mut p, background, UnitId(5));
+        assert_eq!(scrubber.unit(), Some(UnitId(9)));
+        while !p.actions.iter().any(|action| matches!(action, Action::Complete { .. })) {
+            assert!(scrubber.step(&mut p));
+        }
+        assert_eq!(scrubber.in_background().map(|progress| progress.unit), Some(UnitId(5)));
+        assert!(scrubber.step(&mut p), "its first step needs no device");
+        p.phase = Phase::Failed;
+        assert!(scrubber.step(&mut p) && scrubber.is_idle());
+        assert_eq!(completed(&mut p), [(1, true)], "nobody is told of it");
+    }
+}

@@ -358,3 +358,61 @@ impl Sealer {
             && (p.cache.copies() == 0 || !copies.any(|queue| self.is_to_be_sealed(p, queue)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_types::Time;
+
+    use super::*;
+    use crate::device::DeviceCmd;
+    use crate::engine::parts::testing::{blocks, free, parts};
+    use crate::request::{Action, RequestId};
+
+    fn chunks(p: &mut Parts<()>) -> usize {
+        let is_chunk = |action: &Action<()>| {
+            matches!(action, Action::Device { cmd: DeviceCmd::WriteChunk(_), .. })
+        };
+        p.actions.drain(..).filter(is_chunk).count()
+    }
+
+    #[test]
+    fn what_hosts_write_waits_in_memory_until_it_is_hurried() {
+        let mut p = parts();
+        free(&mut p, 8, 40);
+        let mut sealer = Sealer::default();
+        assert!(p.write_at_once(RequestId(1), blocks(0, 4), &(), 0));
+        assert!(!sealer.seal_ready(&mut p) && sealer.lingers(&p) && chunks(&mut p) == 0);
+        p.cache.hurry_all();
+        assert!(!sealer.lingers(&p) && sealer.seal_ready(&mut p));
+        assert_eq!((chunks(&mut p), p.cache.waiting()), (1, 0));
+    }
+
+    #[test]
+    fn nothing_is_sealed_without_a_unit_that_hosts_may_take() {
+        let mut p = parts();
+        let mut sealer = Sealer::default();
+        assert!(p.write_at_once(RequestId(1), blocks(0, 4), &(), 0));
+        p.cache.hurry_all();
+        assert!(!sealer.seal_ready(&mut p));
+        let reserve = p.reserve_of(p.config.host_media());
+        free(&mut p, 8, reserve);
+        assert!(!sealer.seal_ready(&mut p), "those are for metadata and copies");
+        free(&mut p, 50, 1);
+        assert!(sealer.seal_ready(&mut p));
+        assert_eq!(chunks(&mut p), 1);
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_before_it_is_sealed_is_sealed_once() {
+        let mut p = parts();
+        free(&mut p, 8, 40);
+        let mut sealer = Sealer::default();
+        for id in 0..3 {
+            p.now = Time::micros(id);
+            assert!(p.write_at_once(RequestId(id), blocks(7, 1), &(), 0));
+        }
+        p.cache.hurry_all();
+        assert!(sealer.seal_ready(&mut p));
+        assert_eq!((p.stats.host_blocks_written, p.stats.absorbed_blocks), (1, 2));
+    }
+}

@@ -22,8 +22,8 @@ impl<P: Payload> Parts<P> {
         self.durability.due(settled, bug!(self.config, FlushNotSent))
     }
 
-    /// `then` is due when every chunk up to `target` is durable. Returns `then` if it is: whoever waits for anything
-    /// else was told before.
+    /// Waits until every chunk up to `target` is durable. Returns `then` if the chunks are durable already: every other
+    /// wait that is over ended before.
     #[must_use]
     pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) -> Option<Then> {
         let host = then.is_host();

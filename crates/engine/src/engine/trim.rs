@@ -331,3 +331,53 @@ impl Trimmer {
         self.unmapping.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{blocks, completed, parts, request};
+
+    #[test]
+    fn a_trim_is_logged_at_once_unless_a_checkpoint_needs_the_last_units() {
+        let mut p = parts();
+        let mut trimmer = Trimmer::default();
+        let first = request(&mut p, 1);
+        trimmer.trim(&mut p, first, blocks(0, 8));
+        assert!(trimmer.is_idle() && p.cache.has_control(), "nothing but trims may help");
+        p.due.begin();
+        let second = request(&mut p, 2);
+        trimmer.trim(&mut p, second, blocks(8, 8));
+        assert!(!trimmer.is_idle() && !trimmer.unmap_step(&mut p));
+        p.due.end();
+        assert!(trimmer.unmap_step(&mut p) && trimmer.is_idle());
+        assert_eq!(completed(&mut p), [], "both wait until their entries are on media");
+    }
+
+    #[test]
+    fn pages_of_a_deleted_volume_are_dropped_behind_a_checkpoint_in_progress() {
+        let mut p = parts();
+        let mut trimmer = Trimmer::default();
+        p.due.begin();
+        trimmer.unmap_deleted(&mut p, 0);
+        while trimmer.unmap_step(&mut p) {}
+        assert!(!trimmer.is_idle());
+        p.due.end();
+        while trimmer.unmap_step(&mut p) {}
+        assert!(trimmer.is_idle() && p.volumes.indices().next().is_none());
+    }
+
+    #[test]
+    fn trims_of_a_pool_that_failed_fail_and_blocks_elsewhere_are_refused() {
+        let mut p = parts();
+        let mut trimmer = Trimmer::default();
+        let beyond = request(&mut p, 1);
+        trimmer.trim(&mut p, beyond, blocks(1020, 8));
+        assert_eq!(completed(&mut p), [(1, false)]);
+        p.due.begin();
+        let waits = request(&mut p, 2);
+        trimmer.trim(&mut p, waits, blocks(0, 8));
+        trimmer.fail(&mut p);
+        assert!(trimmer.is_idle());
+        assert_eq!(completed(&mut p), [(2, false)]);
+    }
+}
