@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thermocline_target::bugs::{self, ShellBug};
 use thermocline_target::{Buffer, Extent, TargetError};
 
 use crate::protocol::request::Header;
@@ -83,7 +84,7 @@ impl Outbox {
     pub(crate) fn prepare_wait(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         let woken = self.woken.swap(false, Ordering::SeqCst);
-        woken || !self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        woken || !bugs::has(ShellBug::OutcomeNotSeen) && !self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Ends [`Outbox::prepare_wait`]. `readable` says whether [`Outbox::descriptor`] is readable.

@@ -87,7 +87,9 @@ impl Table {
     fn turn(&self) -> bool {
         let mut server = self.server.borrow_mut();
         let busy = server.prepare();
-        server.wait(Some(Duration::ZERO), &[]) || busy
+        let found = server.poll(Some(Duration::ZERO), &[]);
+        server.work_on(&found);
+        busy || found.woken || found.incoming || !found.ready.is_empty()
     }
 
     /// Lets everybody do all that they can at once; returns whether anybody did anything.

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 use thermocline_engine::{Config, Notice};
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
@@ -418,12 +419,13 @@ fn a_pool_is_opened_again_under_its_clients() {
     };
     // The lock of the file is free by then.
     let (again, settings) = (file.clone(), config.clone());
-    let open = move || Driver::open(settings, again()?).map_err(|error| error.to_string());
-    pool.reopen(open, || None).expect("it is opened again");
+    let open = move |()| Driver::open(settings, again()?).map_err(|error| error.to_string());
+    pool.reopen(|| Ok(()), open, || None).expect("it is opened again");
     (100..200).for_each(write);
     let (again, settings) = (file.clone(), config.clone());
     let back = move || Driver::open(settings, again().ok()?).ok();
-    let refused = pool.reopen(|| Err::<Driver<AnyStorage>, _>("not today".to_owned()), back);
+    let not = |why: &'static str| move |()| Err::<Driver<AnyStorage>, _>(why.to_owned());
+    let refused = pool.reopen(|| Ok(()), not("not today"), back);
     assert!(matches!(refused, Err(ReopenError::Refused(why)) if why == "not today"));
     (200..250).for_each(write);
     for _ in 0..250 {
@@ -437,10 +439,13 @@ fn a_pool_is_opened_again_under_its_clients() {
         assert!(read(block).expect("it is read")[..] == [block as u8 + 1; 4096], "block {block}");
     }
     assert!(opens(&file).is_err(), "the pool has it");
-    let lost = pool.reopen(|| Err::<Driver<AnyStorage>, _>("never".to_owned()), || None);
+    let held = pool.reopen(|| Err("no file".to_owned()), not("not asked"), || None);
+    assert!(matches!(held, Err(ReopenError::Refused(why)) if why == "no file"), "nothing is closed");
+    assert!(read(0).is_ok());
+    let lost = pool.reopen(|| Ok(()), not("never"), || None);
     assert!(matches!(lost, Err(ReopenError::Lost(_))), "{lost:?}");
     assert!(read(0).is_err());
-    assert!(matches!(pool.reopen(|| Err(()), || None), Err(ReopenError::Closed)));
+    assert!(matches!(pool.reopen(|| Ok(()), |()| Err(()), || None), Err(ReopenError::Closed)));
     drop(pool);
     let driver = opens(&file).expect("it was closed in order");
     assert!(driver.notices().contains(&Notice::Open { chunks: 0, entries: 0 }));
