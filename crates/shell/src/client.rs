@@ -107,6 +107,8 @@ pub struct Client {
     pub wire: Wire,
     /// When it acts next.
     pub acts: Duration,
+    /// Actions in which it had nothing to do.
+    idle: u32,
     /// It has said goodbye.
     pub leaves: bool,
     phase: Phase,
@@ -128,6 +130,7 @@ impl Client {
             manner,
             wire,
             acts,
+            idle: 0,
             leaves: false,
             phase: Phase::Greeting,
             unsent: VecDeque::new(),
@@ -144,6 +147,22 @@ impl Client {
     fn queue(&mut self, bytes: &[u8]) {
         self.unsent.extend(bytes);
         self.queued += bytes.len() as u64;
+    }
+
+    /// Bytes that it sends and takes in this action, at most: no message takes more than some dozen actions.
+    #[must_use]
+    pub fn piece(&self) -> usize {
+        let waits = self.unsent.len().max(self.wire.untaken());
+        self.manner.piece.max(waits / 16).max(1)
+    }
+
+    /// Nanoseconds until it acts again, at most. Who has nothing to do looks less and less often; `asks`
+    /// says whether it would ask for more.
+    pub fn pause(&mut self, asks: bool) -> u64 {
+        let takes = self.wire.untaken() > 0;
+        let busy = !self.unsent.is_empty() || takes || asks && self.may_ask();
+        self.idle = if busy { 0 } else { (self.idle + 1).min(12) };
+        ((self.manner.pause.as_nanos() as u64) << self.idle).min(20_000_000)
     }
 
     /// Whether it may ask for more.

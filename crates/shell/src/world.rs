@@ -26,7 +26,7 @@ use changes::{Changing, Files};
 use rules::Limited;
 
 /// Steps of a world, at most: more are a world that gets nowhere.
-const STEPS: u64 = 3_000_000;
+const STEPS: u64 = 400_000;
 
 /// Virtual time in which all that was asked for must be answered after the last request, limits lifted.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -104,11 +104,15 @@ pub struct World {
     /// Changes of clients that are gone, with their connection and volume.
     orphans: Vec<(Wire, usize, Vec<u64>)>,
     changing: Option<Changing>,
+    /// The devices that the pool may have by now, if it does not have those of today.
+    maybe: Option<(Config, Vec<Option<SharedDrive>>)>,
     stopping: Option<Stopping>,
     asks: u64,
     /// Errors of devices since the first opening.
     hits: Hits,
     report: Report,
+    /// Steps of the pool, of the server, of clients.
+    steps: [u64; 3],
     hasher: DefaultHasher,
 }
 
@@ -183,7 +187,14 @@ impl World {
     fn turn(&mut self) -> Result<(), String> {
         self.report.steps += 1;
         if self.report.steps > STEPS {
-            return Err("the world gets nowhere".to_owned());
+            let pending = self.clients.iter().map(|client| client.pending.len());
+            let pending: Vec<usize> = pending.collect();
+            let (stopping, changing) = (self.stopping.is_some(), self.changing.is_some());
+            return Err(format!(
+                "the world gets nowhere: {} of {} asked, {pending:?} wait, stopping {stopping}, changing {changing}, \
+                 steps {:?}",
+                self.asks, self.settings.requests, self.steps
+            ));
         }
         if self.up.is_none() {
             self.open(true)?;
@@ -197,7 +208,8 @@ impl World {
         let due: Vec<usize> = due.map(|(index, _)| index).collect();
         let all = usize::from(pool) + usize::from(server) + due.len();
         if all == 0 {
-            let client = self.clients.iter().map(|client| client.acts).min();
+            let client = self.clients.iter().map(|client| client.acts);
+            let client = client.filter(|&acts| acts < Duration::MAX).min();
             let next = client.into_iter().chain(up.next()).min();
             let next = next.ok_or("nothing will ever happen again")?;
             self.clock.advance(next.saturating_sub(now).max(Duration::from_nanos(1)));
@@ -207,10 +219,12 @@ impl World {
         (pick, now).hash(&mut self.hasher);
         match (pool, server, pick) {
             (true, _, 0) => {
+                self.steps[0] += 1;
                 up.step_pool();
                 self.judge_pool()
             }
             (true, true, 1) | (false, true, 0) => {
+                self.steps[1] += 1;
                 up.step_server();
                 Ok(())
             }
@@ -221,16 +235,16 @@ impl World {
     /// A client does something.
     fn act(&mut self, index: usize) -> Result<(), String> {
         let now = self.clock.passed();
-        let pause = self.clients[index].manner.pause.as_nanos() as u64;
+        self.steps[2] += 1;
+        let hits = self.all_hits();
         let ends = self.asks >= self.settings.requests;
         let client = &mut self.clients[index];
-        client.acts = now + Duration::from_nanos(1 + self.rng.below(pause));
-        let piece = if ends { usize::MAX } else { client.manner.piece };
-        let piece = 1 + self.rng.below(piece as u64) as usize;
+        let piece = 1 + self.rng.below(client.piece() as u64) as usize;
+        client.acts = now + Duration::from_nanos(1 + self.rng.below(client.pause(!ends)));
         for answered in client.take(piece)? {
             self.report.answers += u64::from(answered.error == 0);
             (answered.error, now).hash(&mut self.hasher);
-            judge::answer(&mut self.model, answered, self.hits)
+            judge::answer(&mut self.model, answered, hits)
                 .map_err(|what| format!("client {index}: {what}"))?;
         }
         if client.wire.is_closed() {
@@ -276,8 +290,10 @@ impl World {
             None => self.settings.clients[index],
         };
         let wire = Wire::new(self.rng.next_u64(), manner.room, manner.short_one_in);
+        // A server that is being stopped lets nobody in.
+        let acts = if self.stopping.is_some() { Duration::MAX } else { acts };
         let client = Client::new(manner, &self.volumes[manner.volume].name, wire, acts);
-        if let Some(up) = &self.up {
+        if let (Some(up), None) = (&self.up, &self.stopping) {
             up.server().welcome(client.wire.end());
         }
         match self.clients.get_mut(index) {
@@ -316,7 +332,7 @@ impl World {
         if stop && self.changing.is_none() {
             self.stop();
         }
-        if refusal {
+        if refusal && (self.changing.is_none() || self.rng.below(8) == 0) {
             self.files.spoil(&mut self.rng);
         }
         if change && self.stopping.is_none() {
@@ -396,6 +412,12 @@ impl World {
         self.up = None;
         self.note_hits();
         Ok(())
+    }
+
+    /// Errors of devices so far.
+    fn all_hits(&self) -> Hits {
+        let now = self.script.script().hits;
+        Hits { changes: self.hits.changes + now.changes, reads: self.hits.reads + now.reads }
     }
 
     fn note_hits(&mut self) {

@@ -279,3 +279,27 @@ fn a_request_that_waits_for_room_begins_when_there_is_room() {
         run(limits, Framing::Structured, at_once, &asks, &[]).expect("each is answered");
     }
 }
+
+/// The last connection ends in the part of a turn that comes before the waiting.
+#[test]
+fn a_server_that_was_stopped_does_not_wait_once_all_connections_have_ended() {
+    let table = table(Limits::default(), false);
+    let end = End { table: Rc::clone(&table), index: 0 };
+    let mut client = Client::connect(end, "", Framing::Structured).expect("the server speaks NBD");
+    let other = End { table: Rc::clone(&table), index: 1 };
+    let other = Client::connect(other, "", Framing::Structured).expect("the server speaks NBD");
+    client.send(Command::Flush, 0, 0, 0, &[]).expect("a wire takes all");
+    table.wires.borrow_mut()[0].send(usize::MAX);
+    while table.turn() {}
+    let mut server = table.server.borrow_mut();
+    let stopper = server.stopper();
+    stopper.stop();
+    server.turn(Some(Duration::ZERO), &[]);
+    assert!(!stopper.is_over(), "a request is under way");
+    assert!(table.target.release(0));
+    let wait = server.begin_turn(None);
+    assert_eq!(wait, Some(Duration::ZERO), "nothing would end the waiting");
+    server.end_turn(wait, &[]);
+    assert!(stopper.is_over());
+    drop((client, other));
+}

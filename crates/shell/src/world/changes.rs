@@ -1,6 +1,6 @@
 //! Devices that come and go while the pool is served, and files that cannot be opened.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thermocline_engine::Config;
@@ -33,30 +33,24 @@ pub(super) fn heard<T>(told: &Told<T>) -> Option<T> {
 /// files as it may have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
-    spoiled: Arc<AtomicU64>,
-    /// How often they were spoiled while a change had its files open and the pool was not closed yet.
-    raced: Arc<AtomicU64>,
+    spoiled: Arc<AtomicBool>,
 }
 
 impl Files {
     /// From now on files can be opened again, or not.
-    pub(super) fn spoil(&mut self, rng: &mut Rng) {
-        let spoiled = u64::from(rng.below(3) > 0);
-        if spoiled > 0 && Arc::strong_count(&self.raced) > 1 {
-            self.raced.fetch_add(1, Ordering::Relaxed);
-        }
-        self.spoiled.store(spoiled, Ordering::Relaxed);
+    pub(super) fn spoil(&self, rng: &mut Rng) {
+        self.spoiled.store(rng.below(3) > 0, Ordering::Relaxed);
     }
 
     /// All files can be opened.
     pub(super) fn heal(&self) {
-        self.spoiled.store(0, Ordering::Relaxed);
+        self.spoiled.store(false, Ordering::Relaxed);
     }
 
     fn open(&self) -> Result<(), String> {
         match self.spoiled.load(Ordering::Relaxed) {
-            0 => Ok(()),
-            _ => Err("too many open files".to_owned()),
+            false => Ok(()),
+            true => Err("too many open files".to_owned()),
         }
     }
 }
@@ -66,8 +60,10 @@ pub(super) struct Changing {
     config: Config,
     drives: Vec<Option<SharedDrive>>,
     told: Told<Result<(), ReopenError<String>>>,
-    /// Files could not be opened at some time since the change was asked for.
-    spoiled: bool,
+    /// Whether the pool was opened last with the new devices.
+    opened_new: Arc<AtomicBool>,
+    /// Files could not be opened when the change was asked for, and at some time since then.
+    spoiled: [bool; 2],
 }
 
 /// What opens a pool.
@@ -131,11 +127,20 @@ impl World {
         let files = self.files.clone();
         let hold = move || files.open();
         let files = self.files.clone();
+        let again = new.clone();
         let open = move |()| files.open().and_then(|()| new.open());
         let files = self.files.clone();
-        let back = move || files.open().and_then(|()| back.open()).ok();
+        let opened_new = Arc::new(AtomicBool::new(false));
+        let is_new = Arc::clone(&opened_new);
+        // Which devices the pool has by now is on them: the change may have been made before opening failed.
+        let back = move || {
+            files.open().ok()?;
+            let old = back.open().ok();
+            is_new.store(old.is_none(), Ordering::Relaxed);
+            old.or_else(|| again.open().ok())
+        };
         let to = Arc::clone(&told);
-        self.changing = Some(Changing { config, drives, told, spoiled: false });
+        self.changing = Some(Changing { config, drives, told, opened_new, spoiled: [self.files.open().is_err(); 2] });
         let Some(up) = &self.up else { return };
         up.pool.begin_reopen(hold, open, back, move |result| tell(&to, result));
     }
@@ -174,25 +179,34 @@ impl World {
     /// Takes note of how a change has ended.
     pub(super) fn look_after_changes(&mut self) -> Result<(), String> {
         let Some(changing) = &mut self.changing else { return Ok(()) };
-        changing.spoiled |= self.files.open().is_err();
+        changing.spoiled[1] |= self.files.open().is_err();
         let Some(result) = heard(&changing.told) else { return Ok(()) };
-        let Some(Changing { config, drives, spoiled, .. }) = self.changing.take() else {
-            return Ok(());
-        };
         let failed = self.script.script().hits;
         let excused = failed.changes + failed.reads > 0;
+        let Some(changing) = self.changing.take() else { return Ok(()) };
+        let Changing { config, drives, spoiled, opened_new, .. } = changing;
+        let is_open = !matches!(result, Err(ReopenError::NotClosed(_) | ReopenError::Lost(_)));
+        if is_open && result.is_err() && opened_new.load(Ordering::Relaxed) && excused {
+            (self.config, self.drives) = (config.clone(), drives.clone());
+        } else if !is_open {
+            self.maybe = Some((config.clone(), drives.clone()));
+        }
         match result {
             Ok(()) => {
                 self.report.changes += 1;
                 (self.config, self.drives) = (config, drives);
                 Ok(())
             }
-            Err(ReopenError::Refused(_)) if spoiled || excused => {
+            Err(ReopenError::Refused(_)) if spoiled[1] || excused => {
                 self.report.refusals += 1;
                 Ok(())
             }
             Err(ReopenError::NotClosed(_)) if excused => Ok(()),
-            Err(ReopenError::Lost(_)) if excused => Ok(()),
+            // Files that could be opened when that was tried, and not any more when the pool was closed.
+            Err(ReopenError::Lost(_)) if excused || spoiled == [false, true] => {
+                self.kill();
+                Ok(())
+            }
             Err(error) => Err(format!("a device change: {error}")),
         }
     }
@@ -200,12 +214,9 @@ impl World {
     /// The thread of the pool has ended, and nobody asked for that.
     pub(super) fn judge_end(&mut self) -> Result<(), String> {
         self.look_after_changes()?;
-        let hits = self.script.script().hits;
-        if hits.changes + hits.reads == 0 {
-            return Err("the pool has ended, and serves nobody".to_owned());
+        match self.up {
+            Some(_) => Err("the pool has ended, and serves nobody".to_owned()),
+            None => Ok(()),
         }
-        self.changing = None;
-        self.kill();
-        Ok(())
     }
 }

@@ -47,10 +47,12 @@ impl World {
             clients: Vec::new(),
             orphans: Vec::new(),
             changing: None,
+            maybe: None,
             stopping: None,
             asks: 0,
             hits: Hits::default(),
             report: Report::default(),
+            steps: [0; 3],
             hasher: DefaultHasher::new(),
             settings,
         };
@@ -92,7 +94,14 @@ impl World {
         self.clients.clear();
         self.orphans.clear();
         let opener = self.opener();
-        let mut driver = opener.open().map_err(|error| format!("the pool does not open: {error}"))?;
+        let mut opened = opener.open();
+        if opened.is_err()
+            && let Some((config, drives)) = self.maybe.take()
+        {
+            (self.config, self.drives) = (config, drives);
+            opened = self.opener().open();
+        }
+        let mut driver = opened.map_err(|error| format!("the pool does not open: {error}"))?;
         let found = self.found(&mut driver)?;
         if let Some(wrong) = self.model.judge_found(&found).first() {
             return Err(format!("after an opening: {wrong}"));
