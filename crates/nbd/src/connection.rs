@@ -245,9 +245,12 @@ impl Connection {
         self.starved = false;
         while self.socket.is_some() {
             self.send(context)?;
+            if bugs::has(ShellBug::NoLookAgain) {
+                break;
+            }
             let before = self.input.bytes().len();
             self.advance(context)?;
-            if self.input.bytes().len() == before || bugs::has(ShellBug::NoLookAgain) {
+            if self.input.bytes().len() == before {
                 break;
             }
         }

@@ -240,7 +240,7 @@ impl Server {
     /// is as if it waited.
     pub fn begin_turn(&mut self, wait: Option<Duration>) -> Option<Duration> {
         let busy = self.prepare();
-        let is_over = self.stopping && self.is_idle();
+        let is_over = self.stopping && self.is_idle() && !self.stopper.is_over();
         let wait = if busy || is_over { Some(Duration::ZERO) } else { self.patience(wait) };
         let ready_already = wait != Some(Duration::ZERO) && self.context.outbox.prepare_wait();
         if ready_already { Some(Duration::ZERO) } else { wait }

@@ -31,6 +31,8 @@ pub struct Manner {
     pub room: usize,
     /// One call of the server on its connection in so many is cut short.
     pub short_one_in: u64,
+    /// Requests that it asks for in one action, at most.
+    pub burst: u64,
     /// What it asks for.
     pub wants: Wants,
 }

@@ -42,7 +42,7 @@ pub struct Settings {
     pub limits: Limits,
     /// Whether the server is on the thread of the pool.
     pub housed: bool,
-    /// Requests altogether.
+    /// Requests altogether; of the probe alone, if there is one.
     pub requests: u64,
     /// One action of a client in so many comes with each of these; 0: never.
     pub rates: Rates,
@@ -121,9 +121,17 @@ impl Settings {
 
     fn add_probe(&mut self) {
         self.probe = true;
+        self.requests = 20 + self.requests / 20;
         self.habits = self.habits.sound();
         self.rates = Rates { leave: self.rates.leave, ..Rates::default() };
         self.volumes.iter_mut().for_each(|volume| volume.limits.share = 1);
+        // Some who ask for as much as they can of what costs most.
+        for manner in self.clients.iter_mut().filter(|manner| manner.wants == Wants::Status) {
+            self.volumes[manner.volume].blocks = 16 << 10;
+            (manner.depth, manner.pause) = (200, Duration::from_micros(1));
+            (manner.piece, manner.room, manner.short_one_in) = (1 << 20, 4 << 20, 0);
+            manner.burst = 200;
+        }
         self.clients.push(Manner {
             volume: self.volumes.len() - 1,
             framing: Framing::Structured,
@@ -132,6 +140,7 @@ impl Settings {
             piece: 1 << 20,
             room: 1 << 20,
             short_one_in: 0,
+            burst: 1,
             wants: Wants::Probe,
         });
     }
@@ -247,14 +256,16 @@ fn draw_clients(rng: &mut Rng, volumes: &[VolumePlan]) -> Vec<Manner> {
             1 => Framing::Extended,
             _ => Framing::Structured,
         };
+        let room = [5000, 200_000, 4 << 20][rng.below(3) as usize];
         clients.push(Manner {
             volume,
             framing,
             depth: [1, 8, 64, 200][rng.below(4) as usize],
             pause: Duration::from_micros([1, 20, 500, 5000][rng.below(4) as usize]),
             piece: [100, 3000, 1 << 20][rng.below(3) as usize],
-            room: [5000, 200_000, 4 << 20][rng.below(3) as usize],
+            room: if wants == Wants::Reads { 1 << 20 } else { room },
             short_one_in: [0, 0, 3][rng.below(3) as usize],
+            burst: [1, 1, 8, 200][rng.below(4) as usize],
             wants,
         });
     }

@@ -152,7 +152,8 @@ impl Up {
     #[must_use]
     pub fn server_is_awake(&self) -> bool {
         let now = self.clock.passed();
-        if self.housed {
+        // Its thread ends when it is over.
+        if self.housed || self.stopper.is_over() {
             return false;
         }
         match *lock(&self.server_sleeps) {

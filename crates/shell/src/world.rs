@@ -15,7 +15,7 @@ use thermocline_sim::model::{Model, Outcome, PendingFlush};
 use thermocline_target::Clock;
 use thermocline_types::Rng;
 
-use crate::client::Client;
+use crate::client::{Client, Wants};
 use crate::judge::{self, Range};
 use crate::settings::{Rates, Settings, draw_volume_limits};
 use crate::storage::{Hits, Scripted, SharedDrive};
@@ -250,12 +250,15 @@ impl World {
         if client.wire.is_closed() {
             return self.was_closed(index);
         }
-        if client.may_ask() && !ends && self.stopping.is_none() {
+        let mut asks = if ends || self.stopping.is_some() { 0 } else { 1 + self.rng.below(client.manner.burst) };
+        while asks > 0 && client.may_ask() {
+            asks -= 1;
             let volume = &self.volumes[client.manner.volume];
             let all = Extent { volume: volume.id, lba: 0, blocks: volume.blocks };
             let range = Range { all, used: volume.used };
             judge::ask(&mut self.model, &mut self.rng, client, range);
-            self.asks += 1;
+            let counts = !self.settings.probe || client.manner.wants == Wants::Probe;
+            self.asks += u64::from(counts);
             self.report.requests += 1;
         }
         client.send(piece, now);

@@ -23,7 +23,7 @@ bugs! {
     ClosesBeforeAllIsOpen: "a device change closes the pool before the new files are open",
     NoLookAgain: "a connection with room again does not look at the requests that it has buffered",
     PoolNotWoken: "a job wakes no pool that sleeps",
-    OutcomeNotSeen: "the server sleeps though an outcome came before it began to wait",
+    ServerNotWoken: "an outcome wakes no server that sleeps",
     ReplyTwice: "a reply is sent twice if another one is waiting to be sent",
     LimitNotCharged: "reads count for no limit of their volume",
     ReopenForgetsWaker: "jobs wake the storage of the pool that was closed",

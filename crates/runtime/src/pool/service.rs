@@ -20,6 +20,9 @@ use super::{
 };
 use crate::{AnyStorage, Driver, Ended};
 
+/// Pieces of questions that a step looks at. Chosen, not measured: they take about as long as two turns of small requests.
+const PIECES: u32 = 4;
+
 /// What runs on the thread.
 pub(super) struct Service {
     pub(super) driver: Driver<AnyStorage>,
@@ -102,7 +105,8 @@ impl Service {
         {
             return Next::Reopen(reopening);
         }
-        let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
+        let more = self.has_news() || held == Held::No && !self.waiting.is_empty();
+        let hurry = closed || self.poller.is_some() || more && held != Held::Busy;
         let wait = self.wait(held);
         let mut ended = std::mem::take(&mut self.ended);
         self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
@@ -232,13 +236,18 @@ impl Service {
         closed
     }
 
-    /// Hands what waits to the engine; returns what holds up the rest.
+    /// Hands what waits to the engine; returns what holds up the rest. Of questions it looks at a bounded part: what
+    /// has ended meanwhile, and the poller, have their turn before more.
     fn begin(&mut self) -> Held {
         let (now, engine) = (self.driver.clock().now(), self.driver.engine());
         let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
         self.waiting.room_is(held.into(), most.into());
         self.waiting.slots_are(self.driver.max_requests().into());
+        let mut pieces = 0;
         while self.reopening.is_none() {
+            if pieces == PIECES {
+                return Held::No;
+            }
             let (job, volume, cost) = match self.waiting.next(now) {
                 Turn::Job(job, volume, cost) => (job, volume, cost),
                 Turn::Later(when) => return Held::Until(when),
@@ -249,7 +258,10 @@ impl Service {
                 },
             };
             match job {
-                Job::Question(question) => self.look_at(question),
+                Job::Question(question) => {
+                    pieces += 1;
+                    self.look_at(question);
+                }
                 Job::Look(look) => {
                     let earlier = &self.earlier;
                     let drive = earlier.drive(self.driver.device().storage().drive_counters());
@@ -316,7 +328,7 @@ pub(super) enum Next {
 /// Why what waits is not handed to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// Nothing waits.
+    /// Nothing waits, or the rest has only to be begun.
     No,
     /// The engine has enough for now.
     Busy,

@@ -202,6 +202,35 @@ fn requests_are_counted_where_they_enter() {
     assert_eq!(pool.traffic().requests[Operation::Write as usize], 4, "also of the deleted");
 }
 
+/// Many questions wait, and a read of another volume, on a pool that makes one step after the other.
+#[test]
+fn questions_that_wait_leave_a_turn_to_what_has_ended_meanwhile() {
+    let config = config(LogicalBlock::B4096);
+    let storage: AnyStorage = Box::new(Memory::new(layout(&config)));
+    let mut driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
+    for (text, blocks) in [("asked", 16 << 10), ("read", 8)] {
+        let what = HostRequest::CreateVolume { name: name(text), blocks };
+        driver.carry_out(what).expect("room");
+    }
+    let (pool, mut stepper) = Pool::stepped(driver, Box::new(|_| {}), &PoolUpkeep::default());
+    let [asked, read] = ["asked", "read"].map(|text| pool.volume(text).expect("it is there"));
+    let answers: Vec<_> = (0..100).map(|_| ask(&asked, 16 << 10)).collect();
+    let (sender, is_read) = channel();
+    let done = Completion::new(move |result| sender.send(result).expect("heard"));
+    read.submit(Request::Read { offset: Bytes(0), buffer: Memory4k::zeroed(4096), done });
+    let answered = || answers.iter().filter(|one| one.try_recv().is_ok()).count();
+    while is_read.try_recv().is_err() {
+        assert!(stepper.step());
+    }
+    let before = answered();
+    assert!(before <= 4, "{before} questions were answered before the read");
+    let mut all = before;
+    while all < 100 {
+        assert!(stepper.step());
+        all += answered();
+    }
+}
+
 /// Begins writes of 4096 bytes one behind the other; who is told of their ends.
 fn write_many(volume: &Volume, count: u64) -> std::sync::mpsc::Receiver<bool> {
     let (sender, receiver) = channel();

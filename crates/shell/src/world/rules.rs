@@ -10,6 +10,9 @@ use crate::watched::look;
 /// The longest time of a block's read of a volume that nobody else uses, beside that of the device.
 const PROBE: Duration = Duration::from_millis(5);
 
+/// Bytes that a volume may move beyond its limit before it waits: a piece of a long request.
+const OVER: u64 = 1 << 20;
+
 /// Commands of a device that a read of a block may wait for, one after the other.
 const COMMANDS: u32 = 4;
 
@@ -79,6 +82,14 @@ impl World {
             {
                 let name = &volume.name;
                 return Err(format!("{name} did {requests} requests of {rate} a second"));
+            }
+            let bytes = seen.bytes - before.1;
+            // What was under way may have been as long as any.
+            if let Some(rate) = limits.bandwidth
+                && under_way == 0
+                && bytes as f64 > allowed(rate) + OVER as f64
+            {
+                return Err(format!("{} moved {bytes} bytes of {rate} a second", volume.name));
             }
         }
         Ok(())
