@@ -217,8 +217,7 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     }
     sim::tests(repo)?;
     sim::crash_states(repo)?;
-    let others =
-        ["test", "--workspace", "--exclude", sim::ENGINE, "--exclude", sim::SHELL];
+    let others = ["test", "--workspace", "--exclude", sim::ENGINE, "--exclude", sim::SHELL];
     let with = |more: &[&'static str]| [&others, more].concat();
     cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
     cargo_last(repo, "tests", &with(&["--lib", "--bins", "--tests"]))

@@ -46,9 +46,9 @@ pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
-use crate::storage::Waker;
 #[cfg(doc)]
 use crate::storage::Storage;
+use crate::storage::Waker;
 use crate::{AnyStorage, Buffer, Driver};
 use known::Known;
 use question::Question;

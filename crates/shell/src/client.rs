@@ -270,7 +270,8 @@ impl Client {
         let Some((front, size)) = front else { return Ok(0) };
         let (Front::Simple { cookie, .. } | Front::Chunk { cookie, .. }) = front;
         let known = self.pending.get(&cookie);
-        let pending = known.ok_or_else(|| format!("an answer to {cookie}, which waits for none"))?;
+        let pending =
+            known.ok_or_else(|| format!("an answer to {cookie}, which waits for none"))?;
         let (length, what, mut error) = match front {
             Front::Simple { error: 0, .. } => (pending.reads, kind::NONE, 0),
             Front::Simple { error, .. } => (0, kind::NONE, error),
@@ -301,9 +302,9 @@ impl Client {
         if error == 0 && data.len() as u64 != pending.reads {
             return Err(format!("{} bytes answer a read of {}", data.len(), pending.reads));
         }
-        let contents = data.chunks_exact(BLOCK_BYTES).map(|block| {
-            Content::of(block.try_into().expect("a block"))
-        });
+        let contents = data
+            .chunks_exact(BLOCK_BYTES)
+            .map(|block| Content::of(block.try_into().expect("a block")));
         let contents = contents.collect();
         let pending = self.pending.remove(&cookie).expect("it was found");
         answers.push(Answered { pending, error, contents, hole });

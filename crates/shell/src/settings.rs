@@ -179,8 +179,8 @@ fn draw_volumes(rng: &mut Rng) -> Vec<VolumePlan> {
 /// Limits of a volume; as a rule none.
 pub fn draw_volume_limits(rng: &mut Rng) -> VolumeLimits {
     let share = [1, 1, 4, 100][rng.below(4) as usize];
-    let iops = (rng.below(4) == 0).then(|| 200 + rng.below(5000));
-    let bandwidth = (rng.below(5) == 0).then(|| (2 << 20) + rng.below(32 << 20));
+    let iops = (rng.below(4) == 0).then(|| 20 + rng.below(2000));
+    let bandwidth = (rng.below(5) == 0).then(|| (1 << 20) + rng.below(16 << 20));
     VolumeLimits { share, iops, bandwidth }
 }
 
@@ -217,8 +217,7 @@ fn draw_config(rng: &mut Rng, volumes: &[VolumePlan]) -> Config {
         let geometry = geometry.expect("enough units");
         let config = Config::new(geometry);
         let placement = placement.clone();
-        let config =
-            Config { placement, max_requests, max_staged_blocks, write_cache, ..config };
+        let config = Config { placement, max_requests, max_staged_blocks, write_cache, ..config };
         if config.check().is_ok() && config.capacity_blocks(all) > used + used / 4 {
             return config;
         }

@@ -12,7 +12,9 @@ use std::time::Duration;
 use thermocline_engine::Engine;
 use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{AnyStorage, Buffer, Driver, Poller, Pool, PoolUpkeep, Stepper, VolumeLimits};
+use thermocline_runtime::{
+    AnyStorage, Buffer, Driver, Poller, Pool, PoolUpkeep, Stepper, VolumeLimits,
+};
 use thermocline_target::{Clock, Granular};
 use thermocline_types::Bytes;
 

@@ -57,7 +57,8 @@ impl Watched {
         (moved, looked_at): (u64, u64),
         done: Completion<T>,
     ) -> Completion<T> {
-        let (seen, clock, began) = (Arc::clone(&self.seen), self.clock.clone(), self.clock.passed());
+        let (seen, clock, began) =
+            (Arc::clone(&self.seen), self.clock.clone(), self.clock.passed());
         look(&seen).under_way += 1;
         Completion::new(move |result: Result<T, _>| {
             let mut saw = look(&seen);

@@ -250,7 +250,11 @@ impl World {
         if client.wire.is_closed() {
             return self.was_closed(index);
         }
-        let mut asks = if ends || self.stopping.is_some() { 0 } else { 1 + self.rng.below(client.manner.burst) };
+        let mut asks = if ends || self.stopping.is_some() {
+            0
+        } else {
+            1 + self.rng.below(client.manner.burst)
+        };
         while asks > 0 && client.may_ask() {
             asks -= 1;
             let volume = &self.volumes[client.manner.volume];

@@ -15,9 +15,7 @@ use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
 use super::turns::{Cost, Turn, Turns};
-use super::{
-    Answer, BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View,
-};
+use super::{Answer, BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
 use crate::{AnyStorage, Driver, Ended};
 
 /// Pieces of questions that a step looks at. Chosen, not measured: they take about as long as two turns of small requests.

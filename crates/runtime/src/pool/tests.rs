@@ -469,7 +469,10 @@ fn a_pool_is_opened_again_under_its_clients() {
     }
     assert!(opens(&file).is_err(), "the pool has it");
     let held = pool.reopen(|| Err("no file".to_owned()), not("not asked"), || None);
-    assert!(matches!(held, Err(ReopenError::Refused(why)) if why == "no file"), "nothing is closed");
+    assert!(
+        matches!(held, Err(ReopenError::Refused(why)) if why == "no file"),
+        "nothing is closed"
+    );
     assert!(read(0).is_ok());
     let lost = pool.reopen(|| Ok(()), not("never"), || None);
     assert!(matches!(lost, Err(ReopenError::Lost(_))), "{lost:?}");

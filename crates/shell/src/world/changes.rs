@@ -85,11 +85,8 @@ impl Opener {
         let drives = self.drives.iter().cloned();
         let parts = units.zip(drives).map(|(units, drive)| Part { units, drive }).collect();
         let (block, per_unit) = (geometry.logical_block(), geometry.blocks_per_unit());
-        let layout = thermocline_runtime::storage::Layout::contiguous(
-            block,
-            per_unit,
-            geometry.units(),
-        );
+        let layout =
+            thermocline_runtime::storage::Layout::contiguous(block, per_unit, geometry.units());
         let storage = ScriptedStorage::new(layout, parts, &self.script, &self.clock);
         *self.woken.lock().unwrap_or_else(PoisonError::into_inner) = storage.woken();
         Box::new(storage)
@@ -121,7 +118,8 @@ impl World {
             return;
         }
         let back = self.opener();
-        let (config, drives) = self.draw_change().unwrap_or((back.config.clone(), back.drives.clone()));
+        let (config, drives) =
+            self.draw_change().unwrap_or((back.config.clone(), back.drives.clone()));
         let new = Opener { config: config.clone(), drives: drives.clone(), ..back.clone() };
         let told = Told::default();
         let files = self.files.clone();
@@ -140,7 +138,13 @@ impl World {
             old.or_else(|| again.open().ok())
         };
         let to = Arc::clone(&told);
-        self.changing = Some(Changing { config, drives, told, opened_new, spoiled: [self.files.open().is_err(); 2] });
+        self.changing = Some(Changing {
+            config,
+            drives,
+            told,
+            opened_new,
+            spoiled: [self.files.open().is_err(); 2],
+        });
         let Some(up) = &self.up else { return };
         up.pool.begin_reopen(hold, open, back, move |result| tell(&to, result));
     }

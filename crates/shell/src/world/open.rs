@@ -111,8 +111,7 @@ impl World {
             return driver.carry_out(HostRequest::Close).map(drop).map_err(|e| e.to_string());
         }
         self.script.script().habits = self.settings.habits;
-        let upkeep =
-            PoolUpkeep { flush_after: self.settings.flush_after, ..PoolUpkeep::default() };
+        let upkeep = PoolUpkeep { flush_after: self.settings.flush_after, ..PoolUpkeep::default() };
         let seen = self.seen();
         seen.values().for_each(|seen| *crate::watched::look(seen) = Default::default());
         self.up = Some(Up::start(Parts {
@@ -156,7 +155,9 @@ impl World {
                     return Err(format!("{extent:?} cannot be read after an opening: {error}"));
                 }
                 let bytes = into.read();
-                for (block, bytes) in blocks[lba as usize..].iter_mut().zip(bytes.chunks_exact(BLOCK_BYTES)) {
+                for (block, bytes) in
+                    blocks[lba as usize..].iter_mut().zip(bytes.chunks_exact(BLOCK_BYTES))
+                {
                     let shown = Content::of(bytes.try_into().expect("a block"));
                     *block = read.is_ok().then_some(shown);
                 }

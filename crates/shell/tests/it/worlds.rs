@@ -1,7 +1,9 @@
+//! Worlds in which nothing may be wrong.
+
 use thermocline_shell::world::{Report, World};
 
 /// Worlds that every run goes through. `WORLDS=100000` looks at more.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 150;
 
 fn run(seed: u64) -> Report {
     let world = World::run(seed);
