@@ -87,7 +87,6 @@ impl Scripted {
     }
 
     /// The script.
-    #[must_use]
     pub fn script(&self) -> MutexGuard<'_, Script> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

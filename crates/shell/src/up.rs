@@ -111,7 +111,6 @@ impl Up {
     }
 
     /// The server.
-    #[must_use]
     pub fn server(&self) -> MutexGuard<'_, Server> {
         lock(&self.server)
     }
