@@ -17,7 +17,7 @@ struct Rule {
     theirs: Option<&'static [&'static str]>,
 }
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro", "thiserror"]) },
     Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
     Rule {
@@ -69,6 +69,11 @@ const RULES: [Rule; 19] = [
             "types", "record", "ftl", "format", "engine", "array", "nand", "workload", "lab",
             "report", "target", "runtime", "sim", "nbd", "fuse",
         ],
+        theirs: None,
+    },
+    Rule {
+        name: "shell",
+        ours: &["types", "ftl", "format", "engine", "target", "runtime", "nbd", "sim"],
         theirs: None,
     },
     Rule { name: "xtask", ours: &[], theirs: None },

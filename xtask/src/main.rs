@@ -68,6 +68,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Worlds of the shell: pools, device changes and NBD clients on one thread and in virtual time. Arguments go to
+    /// `thermocline-shell`; `--help` lists them. With `--bugs` among them the program is built with the deliberate bugs
+    /// of the shell.
+    Shell {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Generated mutants of engine and format against the tests and the simulation: a sample of them. Takes a minute or
     /// so for each; needs `cargo install cargo-mutants`.
     Mutants {
@@ -149,7 +157,8 @@ fn run(command: Command) -> Result<()> {
         Command::Bench { suite: None, package, criterion } => {
             bench::run(&repo, package.as_deref(), &criterion)
         }
-        Command::Sim { arguments } => sim::run(&repo, &arguments),
+        Command::Sim { arguments } => sim::run(&repo, sim::ENGINE, &arguments),
+        Command::Shell { arguments } => sim::run(&repo, sim::SHELL, &arguments),
         Command::Mutants { seed, count, fast } => mutants::run(&repo, seed, count, fast),
         Command::Validation { check: true, names, quick } => {
             validation::check(&repo, &names, quick)
@@ -198,7 +207,8 @@ fn fuzz_targets(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The simulation is apart: its engine counts marks and makes mistakes, and that of all others is the one that serves.
+/// The simulations are apart: their engine counts marks and makes mistakes, as does their shell, and those of all others
+/// are the ones that serve.
 /// Unit and integration tests run last, and of them this package's own, so that the output ends on the test runner's
 /// closing lines.
 fn test(repo: &Repo, no_check: bool) -> Result<()> {
@@ -207,7 +217,7 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     }
     sim::tests(repo)?;
     sim::crash_states(repo)?;
-    let others = ["test", "--workspace", "--exclude", "thermocline-sim"];
+    let others = ["test", "--workspace", "--exclude", sim::ENGINE, "--exclude", sim::SHELL];
     let with = |more: &[&'static str]| [&others, more].concat();
     cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
     cargo_last(repo, "tests", &with(&["--lib", "--bins", "--tests"]))

@@ -6,7 +6,11 @@ use anyhow::Result;
 use crate::repo::Repo;
 use crate::step::cargo;
 
-const PACKAGE: &str = "thermocline-sim";
+/// The simulation of the engine.
+pub const ENGINE: &str = "thermocline-sim";
+
+/// The simulation of the shell.
+pub const SHELL: &str = "thermocline-shell";
 
 /// Crash states of the seeds that every run goes through, and of seeds that follow from the commit.
 const SAME_STATES: &str = "400_000";
@@ -15,12 +19,12 @@ const NEW_STATES: &str = "100_000";
 /// Threads: as many cores as CI has.
 const JOBS: &str = "2";
 
-/// Builds the simulator, optimised, and passes `arguments` to it.
+/// Builds the simulator `package`, optimised, and passes `arguments` to it.
 ///
 /// # Errors
 /// When it cannot be built, or finds anything.
-pub fn run(repo: &Repo, arguments: &[String]) -> Result<()> {
-    let mut words = vec!["run", "--quiet", "--profile", "sim", "-p", PACKAGE];
+pub fn run(repo: &Repo, package: &str, arguments: &[String]) -> Result<()> {
+    let mut words = vec!["run", "--quiet", "--profile", "sim", "-p", package];
     if arguments.iter().any(|word| word == "--bugs") {
         words.extend(["--features", "bugs"]);
     }
@@ -35,7 +39,7 @@ pub fn run(repo: &Repo, arguments: &[String]) -> Result<()> {
 /// When anything is lost in one of them.
 pub fn crash_states(repo: &Repo) -> Result<()> {
     let simulate = |name, seed: &str, states, marks: Option<&'static str>| {
-        let words = ["run", "--quiet", "-p", PACKAGE, "--features", "bugs", "--"];
+        let words = ["run", "--quiet", "-p", ENGINE, "--features", "bugs", "--"];
         let budget = ["--states", states, "--jobs", JOBS, "--seed", seed];
         cargo(repo, name, &words.into_iter().chain(budget).chain(marks).collect::<Vec<_>>())
     };
@@ -50,12 +54,13 @@ fn seed_of(commit: &str) -> u64 {
     1_000_000 + digits.unwrap_or(0)
 }
 
-/// The tests of the simulation, among them that bugs which are made on purpose are found.
+/// The tests of the simulations, among them that bugs which are made on purpose are found.
 ///
 /// # Errors
 /// When one fails.
 pub fn tests(repo: &Repo) -> Result<()> {
-    cargo(repo, "tests of the simulation", &["test", "-p", PACKAGE, "--features", "bugs"])
+    let packages = ["test", "-p", ENGINE, "-p", SHELL, "--features", "bugs"];
+    cargo(repo, "tests of the simulations", &packages)
 }
 
 #[cfg(test)]

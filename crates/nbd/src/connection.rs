@@ -10,7 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thermocline_target::{Buffer, BufferPool};
+use thermocline_target::bugs::{self, ShellBug};
+use thermocline_target::{Buffer, BufferPool, Clock};
 
 use crate::outbox::{ConnectionId, Outbox, Outcome};
 use crate::output::{Body, Output};
@@ -41,6 +42,7 @@ pub(crate) struct Context {
     pub(crate) traffic: Traffic,
     /// Requests that were handed to targets so far.
     pub(crate) submitted: u64,
+    pub(crate) clock: Clock,
     /// When this turn began.
     pub(crate) now: Instant,
 }
@@ -243,6 +245,9 @@ impl Connection {
         self.starved = false;
         while self.socket.is_some() {
             self.send(context)?;
+            if bugs::has(ShellBug::NoLookAgain) {
+                break;
+            }
             let before = self.input.bytes().len();
             self.advance(context)?;
             if self.input.bytes().len() == before {
@@ -466,6 +471,9 @@ impl Connection {
     fn answer(&mut self, body: Body, share: u64, failed: bool, context: &mut Context) {
         context.traffic.requests += 1;
         context.traffic.errors += u64::from(failed);
+        if bugs::has(ShellBug::ReplyTwice) && !self.output.is_empty() {
+            self.output.push_reply(&self.head, Body::None, 0);
+        }
         self.output.push_reply(&self.head, body, share);
     }
 

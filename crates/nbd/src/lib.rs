@@ -29,5 +29,6 @@ pub use client::{Client, ClientError, Reply};
 pub use export::{Export, Exports};
 pub use limits::Limits;
 pub use server::{Listener, Server, Stopper};
+pub use socket::{Readiness, Transport};
 pub use tls::{Tls, TlsError, Validity, validity};
 pub use traffic::Traffic;

@@ -3,12 +3,20 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thermocline_target::bugs::{self, ShellBug};
 use thermocline_target::{Buffer, Extent, TargetError};
 
 use crate::protocol::request::Header;
+use sleeper::Sleeper;
+
+mod sleeper;
+
+/// The simulation of threads puts others in their place.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+}
 
 /// A connection, and which one of those that had its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +45,7 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     outcomes: Mutex<Vec<Outcome>>,
-    /// Whether the server waits, or is about to, and nobody has woken it.
-    asleep: AtomicBool,
-    /// Whether somebody woke for another reason than an outcome since the server last looked.
-    woken: AtomicBool,
+    server: Sleeper,
     wake_tx: UnixStream,
     wake_rx: UnixStream,
 }
@@ -50,28 +55,25 @@ impl Outbox {
         let (wake_tx, wake_rx) = UnixStream::pair()?;
         wake_tx.set_nonblocking(true)?;
         wake_rx.set_nonblocking(true)?;
-        let (asleep, woken) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Arc::new(Outbox { outcomes: Mutex::default(), asleep, woken, wake_tx, wake_rx }))
+        let (outcomes, server) = (Mutex::default(), Sleeper::new());
+        Ok(Arc::new(Outbox { outcomes, server, wake_tx, wake_rx }))
     }
 
     pub(crate) fn push(&self, outcome: Outcome) {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
-        self.notify();
+        if !bugs::has(ShellBug::ServerNotWoken) {
+            self.server.notify(|| self.ring());
+        }
     }
 
     /// Ends the waiting, or keeps it from beginning.
     pub(crate) fn wake(&self) {
-        self.woken.store(true, Ordering::SeqCst);
-        self.notify();
+        self.server.wake(|| self.ring());
     }
 
-    fn notify(&self) {
-        // Sequentially consistent, here and in `prepare_wait`: either this sees that somebody sleeps, or that one sees
-        // what was pushed before.
-        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            // Full: it is readable already.
-            let _pending = (&self.wake_tx).write(&[1]);
-        }
+    fn ring(&self) {
+        // Full: it is readable already.
+        let _pending = (&self.wake_tx).write(&[1]);
     }
 
     /// Moves all outcomes to `to`.
@@ -81,14 +83,13 @@ impl Outbox {
 
     /// From now on whoever pushes must wake. Returns whether there is anything already; then do not wait.
     pub(crate) fn prepare_wait(&self) -> bool {
-        self.asleep.store(true, Ordering::SeqCst);
-        let woken = self.woken.swap(false, Ordering::SeqCst);
-        woken || !self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let lock = || self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.server.prepare(|| !lock().is_empty())
     }
 
     /// Ends [`Outbox::prepare_wait`]. `readable` says whether [`Outbox::descriptor`] is readable.
     pub(crate) fn end_wait(&self, readable: bool) {
-        self.asleep.store(false, Ordering::SeqCst);
+        self.server.end();
         if readable {
             // Empty: something else was readable.
             let _silent = (&self.wake_rx).read(&mut [0; 64]);

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::BufferPool;
+use thermocline_target::{BufferPool, Clock};
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
 use crate::outbox::{ConnectionId, Outbox, Outcome};
-use crate::socket::{Socket, Stream};
-use crate::{Exports, Limits, Tls, Traffic};
+use crate::socket::{Readiness, Socket, Stream};
+use crate::{Exports, Limits, Tls, Traffic, Transport};
 
 /// What buffers of requests keep of their memory for later. Chosen, not measured.
 const MEMORY: usize = 32 << 20;
@@ -112,6 +112,17 @@ impl Stopper {
     }
 }
 
+/// What ended the waiting.
+#[derive(Default)]
+struct Found {
+    /// Somebody woke.
+    woken: bool,
+    /// A listener has clients.
+    incoming: bool,
+    /// Connections, and for what they are ready.
+    ready: Vec<(usize, PollFlags)>,
+}
+
 /// Serves exports on sockets.
 pub struct Server {
     listeners: Vec<Listener>,
@@ -135,6 +146,19 @@ impl Server {
     /// # Errors
     /// When the system gives no sockets.
     pub fn new(listeners: Vec<Listener>, exports: Exports, limits: Limits) -> io::Result<Server> {
+        Server::by(Clock::system(), listeners, exports, limits)
+    }
+
+    /// As [`Server::new`], with another clock than that of the system.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn by(
+        clock: Clock,
+        listeners: Vec<Listener>,
+        exports: Exports,
+        limits: Limits,
+    ) -> io::Result<Server> {
         listeners.iter().try_for_each(Listener::prepare)?;
         let outbox = Outbox::new()?;
         let stopper = Stopper {
@@ -143,7 +167,7 @@ impl Server {
             over: Arc::default(),
             traffic: Arc::default(),
         };
-        let (now, traffic, memory) = (Instant::now(), Traffic::default(), BufferPool::new(MEMORY));
+        let (now, traffic, memory) = (clock.now(), Traffic::default(), BufferPool::new(MEMORY));
         let budget = Budget::new(&limits);
         Ok(Server {
             listeners,
@@ -156,6 +180,7 @@ impl Server {
                 budget,
                 traffic,
                 submitted: 0,
+                clock,
                 now,
             },
             lives: 0,
@@ -166,6 +191,12 @@ impl Server {
             stopping: false,
             accept_from: now,
         })
+    }
+
+    /// The clock that it goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.context.clock
     }
 
     /// A handle to stop it with.
@@ -180,7 +211,8 @@ impl Server {
         let mut stopped: Option<Instant> = None;
         loop {
             if self.stopping {
-                let since = stopped.get_or_insert_with(Instant::now).elapsed();
+                let now = self.context.clock.now();
+                let since = now.saturating_duration_since(*stopped.get_or_insert(now));
                 if self.is_idle() || since >= patience {
                     return self.is_idle();
                 }
@@ -200,9 +232,24 @@ impl Server {
     /// Sends what can be sent and takes what has arrived. If there is nothing to do, waits for a socket, for one of
     /// `others`, for a target or a [`Stopper`], at most for `wait`.
     pub fn turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
+        let wait = self.begin_turn(wait);
+        self.end_turn(wait, others);
+    }
+
+    /// The part of [`Server::turn`] before it waits. Returns for how long it would wait; until [`Server::end_turn`] it
+    /// is as if it waited.
+    pub fn begin_turn(&mut self, wait: Option<Duration>) -> Option<Duration> {
         let busy = self.prepare();
-        let wait = if busy { Some(Duration::ZERO) } else { self.patience(wait) };
-        self.wait(wait, others);
+        let is_over = self.stopping && self.is_idle() && !self.stopper.is_over();
+        let wait = if busy || is_over { Some(Duration::ZERO) } else { self.patience(wait) };
+        let ready_already = wait != Some(Duration::ZERO) && self.context.outbox.prepare_wait();
+        if ready_already { Some(Duration::ZERO) } else { wait }
+    }
+
+    /// The part of [`Server::turn`] that waits, and what follows.
+    pub fn end_turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
+        let found = self.poll(wait, others);
+        self.work_on(&found);
         self.close_the_late();
         if self.stopping {
             self.publish();
@@ -212,7 +259,7 @@ impl Server {
 
     /// Does all work that needs no news from sockets. Returns whether more work is left; then the server must not wait.
     fn prepare(&mut self) -> bool {
-        self.context.now = Instant::now();
+        self.context.now = self.context.clock.now();
         let before = self.context.submitted;
         let stopped = self.take_stop();
         self.answer();
@@ -330,65 +377,79 @@ impl Server {
         }
     }
 
-    /// Waits for sockets and works on those that are ready. Returns whether anything was.
-    fn wait(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) -> bool {
-        let waits = wait != Some(Duration::ZERO);
-        let ready_already = waits && self.context.outbox.prepare_wait();
-        let wait = if ready_already { Some(Duration::ZERO) } else { wait };
-        let outbox = Arc::clone(&self.context.outbox);
-        let mut ready = Vec::new();
-        let (mut woken, mut incoming) = (false, false);
-        let count = {
-            let mut fds = vec![PollFd::from_borrowed_fd(outbox.descriptor(), PollFlags::IN)];
-            fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            if self.accept_from <= self.context.now {
-                let listeners = self.listeners.iter();
-                fds.extend(listeners.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
-            }
-            let first = fds.len();
-            let indices = self.watch(&mut fds);
-            let timeout = wait.map(|wait| Timespec {
-                tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
-                tv_nsec: wait.subsec_nanos().into(),
-            });
-            // An error is a signal, or a shortage of memory: nothing is ready then.
-            let count = poll(&mut fds, timeout.as_ref()).unwrap_or(0);
-            if count > 0 {
-                let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-                woken = is_ready(&fds[0]);
-                incoming = fds[1 + others.len()..first].iter().any(is_ready);
-                let of_connections = indices.iter().zip(&fds[first..]);
-                let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
-                ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
-            }
-            count
-        };
-        outbox.end_wait(woken);
-        self.context.now = Instant::now();
-        if incoming {
-            self.accept();
-        }
-        self.work_on(&ready);
-        count > 0
+    /// Whether anything is there that ends its waiting.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        let found = self.poll(Some(Duration::ZERO), &[]);
+        found.woken || found.incoming || !found.ready.is_empty()
     }
 
-    /// Adds the sockets of connections, and returns whose they are.
-    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> Vec<usize> {
+    /// Waits for sockets, for `others` and to be woken.
+    fn poll(&self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) -> Found {
+        let outbox = self.context.outbox.descriptor();
+        let mut fds = vec![PollFd::from_borrowed_fd(outbox, PollFlags::IN)];
+        fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        if self.accept_from <= self.context.now {
+            let listeners = self.listeners.iter();
+            fds.extend(listeners.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
+        }
+        let first = fds.len();
+        let mut found = Found::default();
+        let indices = self.watch(&mut fds, &mut found.ready);
+        let wait = if found.ready.is_empty() { wait } else { Some(Duration::ZERO) };
+        let timeout = wait.map(|wait| Timespec {
+            tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        });
+        // An error is a signal, or a shortage of memory: nothing is ready then.
+        if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
+            let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+            found.woken = is_ready(&fds[0]);
+            found.incoming = fds[1 + others.len()..first].iter().any(is_ready);
+            let of_connections = indices.iter().zip(&fds[first..]);
+            let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
+            found.ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
+        }
+        found
+    }
+
+    /// Adds the sockets of connections, and returns whose they are. What the system cannot wait for goes to `ready`, if
+    /// it is.
+    fn watch<'a>(
+        &'a self,
+        fds: &mut Vec<PollFd<'a>>,
+        ready: &mut Vec<(usize, PollFlags)>,
+    ) -> Vec<usize> {
         let mut indices = Vec::with_capacity(self.connections.len());
         for (index, connection) in &self.connections {
             let Some(socket) = connection.socket() else { continue };
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, connection.wants_input(&self.context.limits));
             flags.set(PollFlags::OUT, connection.wants_output());
-            fds.push(PollFd::from_borrowed_fd(socket.fd(), flags));
-            indices.push(index);
+            match socket.ready() {
+                Ok(fd) => {
+                    fds.push(PollFd::from_borrowed_fd(fd, flags));
+                    indices.push(index);
+                }
+                Err(Readiness { readable, writable, hung_up }) => {
+                    flags.set(PollFlags::IN, flags.contains(PollFlags::IN) && readable);
+                    flags.set(PollFlags::OUT, flags.contains(PollFlags::OUT) && writable);
+                    flags.set(PollFlags::HUP, hung_up);
+                    ready.extend((!flags.is_empty()).then_some((index, flags)));
+                }
+            }
         }
         indices
     }
 
-    fn work_on(&mut self, ready: &[(usize, PollFlags)]) {
+    fn work_on(&mut self, found: &Found) {
+        self.context.outbox.end_wait(found.woken);
+        self.context.now = self.context.clock.now();
+        if found.incoming {
+            self.accept();
+        }
         let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        for &(index, flags) in ready {
+        for &(index, flags) in &found.ready {
             let Some(connection) = self.connections.get(index) else { continue };
             if flags.intersects(broken) && !connection.wants_input(&self.context.limits) {
                 // It does not read, so it would not notice; nobody is there to take replies.
@@ -402,6 +463,7 @@ impl Server {
                 self.receive(index);
             }
         }
+        let ready = &found.ready;
         let is_hidden = |index| ready.iter().all(|&(other, _)| other != index);
         let limits = &self.context.limits;
         let more = self.connections.iter().filter(|(_, one)| one.has_more(limits));
@@ -415,7 +477,7 @@ impl Server {
         for number in 0..self.listeners.len() {
             for _ in 0..ACCEPTED {
                 match self.listeners[number].accept() {
-                    Ok(socket) => self.admit(socket, number),
+                    Ok(socket) => self.admit(socket, self.listeners[number].tls.clone()),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(_) => {
@@ -427,7 +489,12 @@ impl Server {
         }
     }
 
-    fn admit(&mut self, socket: Socket, listener: usize) {
+    /// Lets a client in that comes from no listener.
+    pub fn welcome(&mut self, client: Box<dyn Transport>) {
+        self.admit(Socket::new(Stream::Other(client)), None);
+    }
+
+    fn admit(&mut self, socket: Socket, tls: Option<Tls>) {
         if self.connections.len() >= self.context.limits.connections {
             self.context.traffic.crowded_out += 1;
             let shaking_hands = self.connections.iter();
@@ -441,7 +508,6 @@ impl Server {
         self.lives += 1;
         let entry = self.connections.vacant_entry();
         let id = ConnectionId { index: entry.key(), life: self.lives };
-        let tls = self.listeners[listener].tls.clone();
         let index = entry.key();
         entry.insert(Connection::new(id, socket, tls, self.context.now));
         self.go_on(index);

@@ -8,11 +8,38 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
+/// A connection that is no socket of the system, as those of a simulation. It never blocks.
+pub trait Transport: io::Read + io::Write + Send {
+    /// What it is ready for.
+    fn readiness(&self) -> Readiness;
+}
+
+/// What a [`Transport`] is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Reading finds something, or the end.
+    pub readable: bool,
+    /// Writing takes something, or fails.
+    pub writable: bool,
+    /// The other side is gone.
+    pub hung_up: bool,
+}
+
 /// A connected socket.
-#[derive(Debug)]
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    Other(Box<dyn Transport>),
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stream::Unix(stream) => stream.fmt(f),
+            Stream::Tcp(stream) => stream.fmt(f),
+            Stream::Other(_) => f.write_str("Other"),
+        }
+    }
 }
 
 impl Stream {
@@ -24,6 +51,7 @@ impl Stream {
                 stream.set_nodelay(true)?;
                 stream.set_nonblocking(true)
             }
+            Stream::Other(_) => Ok(()),
         }
     }
 }
@@ -33,6 +61,7 @@ impl io::Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read(to),
             Stream::Tcp(stream) => stream.read(to),
+            Stream::Other(stream) => stream.read(to),
         }
     }
 
@@ -40,6 +69,7 @@ impl io::Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read_vectored(to),
             Stream::Tcp(stream) => stream.read_vectored(to),
+            Stream::Other(stream) => stream.read_vectored(to),
         }
     }
 }
@@ -49,6 +79,7 @@ impl io::Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(from),
             Stream::Tcp(stream) => stream.write(from),
+            Stream::Other(stream) => stream.write(from),
         }
     }
 
@@ -56,6 +87,7 @@ impl io::Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(from),
             Stream::Tcp(stream) => stream.write_vectored(from),
+            Stream::Other(stream) => stream.write_vectored(from),
         }
     }
 
@@ -76,10 +108,12 @@ impl Socket {
         Socket { stream, tls: None }
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    /// What the system can wait for; otherwise whether it may be read and written now.
+    pub(crate) fn ready(&self) -> Result<BorrowedFd<'_>, Readiness> {
         match &self.stream {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => Ok(stream.as_fd()),
+            Stream::Tcp(stream) => Ok(stream.as_fd()),
+            Stream::Other(stream) => Err(stream.readiness()),
         }
     }
 

@@ -5,19 +5,24 @@
 //!   readers, or one writer. A lease that cannot be had is a bug of the program and panics; nothing waits.
 //! * Operations that the kernel carries out own their leases. So no handle, however used, makes a data race.
 
+mod lease;
+
+/// The simulation of threads puts others in their place.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering};
+}
+
 use std::cell::UnsafeCell;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use thermocline_engine::Payload;
 use thermocline_format::{BLOCK_BYTES, Expected, Geometry, Packer, crc32c, packed_block};
 use thermocline_target as target;
 
-/// A lease of one writer; lower numbers count readers.
-const WRITER: u32 = u32::MAX;
+use lease::Leases;
 
 /// Handle of a run of bytes, at most 4 GiB. Clones and slices are handles of the same bytes.
 #[derive(Clone)]
@@ -31,8 +36,8 @@ struct Memory {
     /// Where the bytes of `owner` are. They do not move, and nobody uses `owner` before it is taken out.
     bytes: NonNull<u8>,
     len: usize,
-    /// One count for each block of 4096 bytes of memory.
-    leases: Box<[AtomicU32]>,
+    /// Of each block of 4096 bytes of memory.
+    leases: Leases,
     owner: UnsafeCell<target::Buffer>,
 }
 
@@ -47,7 +52,7 @@ impl Buffer {
     #[must_use]
     pub fn new(mut owner: target::Buffer) -> Buffer {
         let len = u32::try_from(owner.len()).expect("no request has 4 GiB");
-        let leases = (0..owner.len().div_ceil(BLOCK_BYTES)).map(|_| AtomicU32::new(0)).collect();
+        let leases = Leases::new(owner.len().div_ceil(BLOCK_BYTES));
         let bytes = NonNull::from(&mut owner[..]).cast();
         let owner = UnsafeCell::new(owner);
         let memory = Memory { bytes, len: len as usize, leases, owner };
@@ -146,36 +151,26 @@ impl Buffer {
         unsafe { self.memory.bytes.add(self.start as usize) }
     }
 
-    fn leases(&self) -> &[AtomicU32] {
+    /// The blocks of memory that its bytes touch.
+    fn blocks(&self) -> Range<usize> {
         let (start, end) = (self.start as usize, self.start as usize + self.len());
-        &self.memory.leases[start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)]
+        start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
     }
 
     fn lease_to_read(&self) {
-        for lease in self.leases() {
-            // A reader more, unless there is a writer. Acquire: what a writer wrote before it left can be seen.
-            let more = |count: u32| (count < WRITER - 1).then_some(count + 1);
-            let taken = lease.fetch_update(Ordering::Acquire, Ordering::Relaxed, more);
-            assert!(taken.is_ok(), "{self:?} is being written");
-        }
+        assert!(self.memory.leases.read(self.blocks()), "{self:?} is being written");
     }
 
     fn lease_to_write(&self) {
-        for lease in self.leases() {
-            let taken = lease.compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed);
-            assert!(taken.is_ok(), "{self:?} is being read or written");
-        }
+        assert!(self.memory.leases.write(self.blocks()), "{self:?} is being read or written");
     }
 
     fn end_reading(&self) {
-        // Release: all that was read was read before a writer comes.
-        for lease in self.leases() {
-            lease.fetch_sub(1, Ordering::Release);
-        }
+        self.memory.leases.end_reading(self.blocks());
     }
 
     fn end_writing(&self) {
-        self.leases().iter().for_each(|lease| lease.store(0, Ordering::Release));
+        self.memory.leases.end_writing(self.blocks());
     }
 }
 

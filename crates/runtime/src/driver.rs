@@ -12,6 +12,7 @@ use thermocline_engine::{
     Rejected, Reply, RequestId,
 };
 use thermocline_format::{PoolId, VolumeId};
+use thermocline_target::Clock;
 use thermocline_types::{Time, UnitId};
 
 use crate::device::Answer;
@@ -57,6 +58,7 @@ pub struct Driver<S> {
     device: Device<S>,
     /// Requests that the engine takes at once.
     max_requests: u32,
+    clock: Clock,
     began: Instant,
     answers: Vec<Answer>,
     /// Ended while [`Driver::carry_out`] waited for something else.
@@ -75,10 +77,27 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// If the storage is not divided as the geometry of `config` says.
     pub fn open(config: Config, storage: S) -> Result<Driver<S>, DriverError> {
+        Driver::open_by(Clock::system(), seed(), config, storage)
+    }
+
+    /// As [`Driver::open`], with another clock than that of the system, and with `seed` for policies that draw at
+    /// random.
+    ///
+    /// # Errors
+    /// As [`Driver::open`].
+    ///
+    /// # Panics
+    /// As [`Driver::open`].
+    pub fn open_by(
+        clock: Clock,
+        seed: u64,
+        config: Config,
+        storage: S,
+    ) -> Result<Driver<S>, DriverError> {
         let config = Config { members: storage.members(), ..config };
         let (geometry, max_requests) = (config.geometry, config.max_requests);
-        let engine = Engine::open(config, seed())?;
-        Driver::start(engine, Device::new(storage, geometry), max_requests)
+        let engine = Engine::open(config, seed)?;
+        Driver::start(clock, engine, Device::new(storage, geometry), max_requests)
     }
 
     /// Makes a new pool on `storage`, whatever is there, and opens it.
@@ -89,22 +108,49 @@ impl<S: Storage> Driver<S> {
     /// # Panics
     /// As [`Driver::open`].
     pub fn format(config: Config, pool: PoolId, storage: S) -> Result<Driver<S>, DriverError> {
+        Driver::format_by(Clock::system(), seed(), config, pool, storage)
+    }
+
+    /// As [`Driver::format`], with a clock and a seed as [`Driver::open_by`].
+    ///
+    /// # Errors
+    /// [`DriverError`].
+    ///
+    /// # Panics
+    /// As [`Driver::open`].
+    pub fn format_by(
+        clock: Clock,
+        seed: u64,
+        config: Config,
+        pool: PoolId,
+        storage: S,
+    ) -> Result<Driver<S>, DriverError> {
         let config = Config { members: storage.members(), ..config };
         let (geometry, max_requests) = (config.geometry, config.max_requests);
-        let engine = Engine::format(config, pool, seed())?;
-        Driver::start(engine, Device::new(storage, geometry), max_requests)
+        let engine = Engine::format(config, pool, seed)?;
+        Driver::start(clock, engine, Device::new(storage, geometry), max_requests)
     }
 
     fn start(
+        clock: Clock,
         engine: Engine<Buffer>,
         device: Device<S>,
         max_requests: u32,
     ) -> Result<Driver<S>, DriverError> {
-        let began = Instant::now();
+        let began = clock.now();
         let (answers, ended, notices) = (Vec::new(), Vec::new(), Vec::new());
         let unsettled = false;
-        let mut driver =
-            Driver { engine, device, max_requests, began, answers, ended, notices, unsettled };
+        let mut driver = Driver {
+            engine,
+            device,
+            max_requests,
+            clock,
+            began,
+            answers,
+            ended,
+            notices,
+            unsettled,
+        };
         loop {
             driver.advance(&mut Vec::new());
             for notice in &driver.notices {
@@ -289,6 +335,12 @@ impl<S: Storage> Driver<S> {
         self.max_requests
     }
 
+    /// The clock that it goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// The device.
     #[must_use]
     pub fn device(&self) -> &Device<S> {
@@ -329,7 +381,8 @@ impl<S: Storage> Driver<S> {
     }
 
     fn now(&self) -> Time {
-        Time::nanos(self.began.elapsed().as_nanos() as u64)
+        let passed = self.clock.now().saturating_duration_since(self.began);
+        Time::nanos(passed.as_nanos() as u64)
     }
 
     /// Does what the engine wants done.

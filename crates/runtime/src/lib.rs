@@ -29,8 +29,8 @@ pub use media::{
 pub use pool::{
     Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel, FullnessMarks,
     LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError,
-    ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Traffic, View, Volume,
-    VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Stepper, Traffic, View,
+    Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
     DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,

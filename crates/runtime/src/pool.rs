@@ -15,21 +15,24 @@ mod overdue;
 mod question;
 mod reopen;
 mod scrubbing;
+mod service;
+mod stepper;
 mod traffic;
 mod turns;
 mod volume;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use slab::Slab;
-use thermocline_engine::{Engine, HostError, HostRequest, Rejected, Reply, RequestId};
+use thermocline_engine::{Engine, HostError, HostRequest, Reply};
 use thermocline_format::{MediaClass, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Counters;
+use thermocline_target::Clock;
+use thermocline_target::bugs::{self, ShellBug};
 
 pub use counts::Counts;
 pub use endurance::{Endurance, Wear, WearStatus};
@@ -38,21 +41,19 @@ pub use fullness::{Fullness, FullnessLevel, FullnessMarks};
 pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
 pub use scrubbing::{ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay};
+pub use stepper::Stepper;
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
 
-use crate::storage::{Storage, Waker};
-use crate::{AnyStorage, Buffer, Driver, Ended};
-use endurance::Governor;
-use fullness::Gauge;
+#[cfg(doc)]
+use crate::storage::Storage;
+use crate::storage::Waker;
+use crate::{AnyStorage, Buffer, Driver};
 use known::Known;
-use lost::Lost;
-use overdue::Overdue;
 use question::Question;
 use reopen::Reopening;
-use scrubbing::Scrubbing;
-use turns::{Cost, Turn, Turns};
+use service::Service;
 
 /// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
 const QUEUE: usize = 1024;
@@ -144,6 +145,7 @@ struct Shared {
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
     /// What was asked of volumes that were deleted.
     of_deleted: Mutex<Traffic>,
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -175,35 +177,10 @@ impl Pool {
         listener: Listener,
         upkeep: &PoolUpkeep,
     ) -> std::io::Result<Pool> {
-        let volumes = driver.engine().volumes().into_iter();
-        let volumes =
-            volumes.map(|info| (info.id.0, Arc::new(Known::new(info.id, info.name, info.blocks))));
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            room: Condvar::new(),
-            wake: RwLock::new(driver.waker()),
-            wake_poller: OnceLock::new(),
-            volumes: Mutex::new(volumes.collect()),
-            of_deleted: Mutex::default(),
-        });
-        let service = Service {
-            driver,
-            shared: Arc::clone(&shared),
-            waiting: Turns::default(),
-            last: None,
-            reopening: None,
-            answers: Slab::new(),
-            listener,
-            poller: None,
-            overdue: Overdue::new(upkeep.flush_after),
-            governor: Governor::new(&upkeep.endurance, Instant::now()),
-            gauge: Gauge::new(upkeep.marks, SystemTime::now()),
-            lost: Lost::default(),
-            earlier: Counts::default(),
-            scrubbing: Scrubbing::new(upkeep.scrubs),
-        };
+        let service = Service::new(driver, listener, upkeep);
+        let shared = Arc::clone(&service.shared);
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
-        let thread = builder.spawn(move || service.run())?;
+        let thread = builder.spawn(move || Stepper::new(service).run())?;
         Ok(Pool { shared, thread: Some(thread) })
     }
 
@@ -230,7 +207,7 @@ impl Pool {
         let Reply::Created(id) = self.carry_out(what)? else {
             unreachable!("that is what creation replies")
         };
-        let known = Arc::new(Known::new(id, name, blocks));
+        let known = Arc::new(Known::new(id, name, blocks, self.shared.clock.clone()));
         self.shared.volumes().insert(id.0, Arc::clone(&known));
         Ok(Volume::new(Arc::clone(&self.shared), known))
     }
@@ -350,11 +327,24 @@ impl Pool {
 
     fn stop(&mut self) -> Result<(), HostError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
-        let result = self.carry_out(HostRequest::Close);
-        self.shared.close();
+        let (sender, receiver) = mpsc::channel();
+        // Whoever asked waits below.
+        self.begin_close(move |result| _ = sender.send(result));
+        let result = receiver.recv().unwrap_or(Err(HostError::Failed));
         // A thread that panicked has said so, and dropped every answer.
         drop(thread.join());
-        result.map(|_| ())
+        result
+    }
+
+    /// As [`Pool::close`], but calls `done` with the result, on the thread of the pool. `done` is dropped if the pool
+    /// is closed.
+    pub fn begin_close(&self, done: impl FnOnce(Result<(), HostError>) + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        let answer: Answer = Box::new(move |result| {
+            shared.close();
+            done(result.map(|_| ()));
+        });
+        self.shared.push(Job::Request { what: HostRequest::Close, answer, of: None }, None);
     }
 
     fn carry_out(&self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
@@ -399,7 +389,7 @@ impl Shared {
         queue.jobs.push(job);
         let first = queue.jobs.len() == 1;
         drop(queue);
-        if first && !own {
+        if first && !own && !bugs::has(ShellBug::PoolNotWoken) {
             self.wake();
         }
     }
@@ -445,246 +435,6 @@ impl Shared {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// What runs on the thread.
-struct Service {
-    driver: Driver<AnyStorage>,
-    shared: Arc<Shared>,
-    /// Taken from the queue, and not by the engine yet.
-    waiting: Turns<Job>,
-    /// The request to close, which waits until nothing else does.
-    last: Option<Job>,
-    /// Nothing is handed to the engine until the pool was opened again.
-    reopening: Option<Reopening>,
-    /// Of requests that the engine has, each with the volume that it counts for.
-    answers: Slab<(Answer, Option<u32>)>,
-    listener: Listener,
-    /// Who works here as well, and what both wait for.
-    poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
-    overdue: Overdue,
-    governor: Governor,
-    gauge: Gauge,
-    lost: Lost,
-    earlier: Counts,
-    scrubbing: Scrubbing,
-}
-
-impl Service {
-    fn run(mut self) {
-        self.shared.queue().thread = Some(thread::current().id());
-        let mut ended = Vec::new();
-        loop {
-            let closed = self.take_jobs();
-            self.flush_what_is_overdue();
-            self.govern();
-            self.gauge();
-            self.look_at_devices();
-            if self.last.is_none() && self.reopening.is_none() {
-                self.scrub_on_schedule();
-            }
-            let held = self.begin();
-            if self.answers.is_empty()
-                && let Some(reopening) = self.reopening.take()
-            {
-                if let Err(error) = self.close() {
-                    reopening.refuse(error);
-                    continue;
-                }
-                let reserves = self.driver.engine().volumes();
-                // Its files are locked for as long as it is there.
-                drop(self.driver);
-                let Some(driver) = reopening.open() else { break };
-                self.driver = driver;
-                self.is_reopened(&reserves);
-                continue;
-            }
-            let hurry = closed || self.poller.is_some() || self.has_news() && held != Held::Busy;
-            let wait = self.wait(held);
-            self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
-            let any_ended = !ended.is_empty();
-            for Ended { request, result } in ended.drain(..) {
-                let (answer, volume) = self.answers.remove(request.0 as usize);
-                volume.inspect(|&volume| self.waiting.ended(volume));
-                answer(result);
-            }
-            self.tell();
-            if closed {
-                break;
-            }
-            self.give_turn(if any_ended { Held::No } else { held });
-        }
-        // The poller may have volumes, and those must find the pool closed.
-        self.shared.close();
-    }
-
-    /// How long nothing needs to be done though nothing happens.
-    fn wait(&self, held: Held) -> Option<Duration> {
-        let now = Instant::now();
-        let limits = match held {
-            Held::Until(when) => Some(when.saturating_duration_since(now)),
-            Held::No | Held::Busy => None,
-        };
-        [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
-    }
-
-    /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
-    fn give_turn(&mut self, held: Held) {
-        let news = match held {
-            Held::No => self.has_news() || !self.waiting.is_empty(),
-            Held::Busy => false,
-            Held::Until(_) => self.has_news(),
-        };
-        let news = news || self.shared.queue().closed;
-        let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
-        let Some((poller, descriptor)) = &mut self.poller else { return };
-        // What cannot be waited for is looked at again and again.
-        let blind = descriptor.is_none() && !self.driver.device().is_idle();
-        let wait = wait.chain(blind.then_some(BLIND)).min();
-        let hurry = news || !self.driver.is_settled();
-        let wait = if hurry { Some(Duration::ZERO) } else { wait };
-        poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
-    }
-
-    /// Flushes if hosts wrote something long ago and nobody has flushed it since.
-    fn flush_what_is_overdue(&mut self) {
-        let at_risk = self.driver.engine().at_risk_blocks() > 0;
-        if self.overdue.is_due(Instant::now(), at_risk) {
-            // If it fails, a notice says so.
-            let answer: Answer = Box::new(|_| {});
-            let what = HostRequest::Flush;
-            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer, of: None });
-        }
-    }
-
-    fn register(&mut self, poller: Box<dyn Poller>, refused: &mpsc::Sender<Box<dyn Poller>>) {
-        let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
-        let Some(descriptor) = descriptor else {
-            // Whoever asked waits.
-            let _ = refused.send(poller);
-            return;
-        };
-        // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
-        let _first = self.shared.wake_poller.set(poller.waker());
-        self.poller = Some((poller, Some(descriptor)));
-    }
-
-    /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
-    fn has_news(&self) -> bool {
-        !self.shared.queue().jobs.is_empty()
-    }
-
-    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
-    /// each volume.
-    fn take_jobs(&mut self) -> bool {
-        let (jobs, limits, closed) = {
-            let mut queue = self.shared.queue();
-            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.limits), queue.closed)
-        };
-        for (volume, limits) in limits {
-            self.waiting.set_limits(volume.0, limits, Instant::now());
-        }
-        for job in jobs {
-            match &job {
-                Job::Request { what: HostRequest::Close, .. } => {
-                    self.waiting.lift_limits();
-                    self.last = Some(job);
-                    self.scrub_is_interrupted();
-                }
-                Job::Request { what, of, .. } => {
-                    self.driver.prefetch(what);
-                    let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
-                    self.waiting.push(volume, Cost::of(what), job);
-                }
-                Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
-                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
-                    self.waiting.push(OF_POOL, Cost::default(), job);
-                }
-            }
-        }
-        closed
-    }
-
-    /// Hands what waits to the engine; returns what holds up the rest.
-    fn begin(&mut self) -> Held {
-        let (now, engine) = (Instant::now(), self.driver.engine());
-        let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
-        self.waiting.room_is(held.into(), most.into());
-        self.waiting.slots_are(self.driver.max_requests().into());
-        while self.reopening.is_none() {
-            let (job, volume, cost) = match self.waiting.next(now) {
-                Turn::Job(job, volume, cost) => (job, volume, cost),
-                Turn::Later(when) => return Held::Until(when),
-                Turn::Full => return Held::Busy,
-                Turn::Nobody => match self.last.take() {
-                    Some(job) => (job, OF_POOL, Cost::default()),
-                    None => return Held::No,
-                },
-            };
-            match job {
-                Job::Question(question) => self.look_at(question),
-                Job::Look(look) => {
-                    let earlier = &self.earlier;
-                    let drive = earlier.drive(self.driver.device().storage().drive_counters());
-                    let wear = &self.governor.status();
-                    let fullness = self.gauge.seen();
-                    let scrubs = self.scrubbing.schedule();
-                    let engine = self.driver.engine();
-                    look(&View { engine, earlier, drive, wear, fullness, scrubs });
-                }
-                Job::Register { poller, refused } => self.register(poller, &refused),
-                Job::Reopen(reopening) => self.reopening = Some(reopening),
-                Job::Reserve { volume, blocks, answer } => {
-                    answer(self.driver.reserve_for(volume, blocks));
-                }
-                Job::Request { what, answer, of } if self.lost.refuses(&what) => {
-                    of.inspect(|known| self.shared.begun(known));
-                    answer(Err(HostError::Failed));
-                }
-                Job::Request { what, answer, of } => {
-                    let id = RequestId(
-                        self.answers.insert((answer, cost.is_request.then_some(volume))) as u64,
-                    );
-                    // The handles in it are cheap to clone; the engine keeps what it takes.
-                    let taken = self.driver.submit(id, what.clone());
-                    if taken == Err(Rejected::Busy) {
-                        let (answer, _) = self.answers.remove(id.0 as usize);
-                        self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
-                        return Held::Busy;
-                    }
-                    if let Some(known) = of {
-                        self.shared.begun(&known);
-                    }
-                    match (taken, what) {
-                        (Err(_), _) => {
-                            let (answer, volume) = self.answers.remove(id.0 as usize);
-                            volume.inspect(|&volume| self.waiting.ended(volume));
-                            answer(Err(HostError::Failed));
-                        }
-                        (Ok(()), HostRequest::DeleteVolume { volume }) => {
-                            self.waiting.forget(volume.0);
-                        }
-                        (Ok(()), _) => {}
-                    }
-                }
-            }
-        }
-        Held::Busy
-    }
-}
-
-/// Why what waits is not handed to the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    /// Nothing waits.
-    No,
-    /// The engine has enough for now.
-    Busy,
-    /// VolumeLimits allow nothing before.
-    Until(Instant),
-}
-
-/// What concerns no volume waits as if it were of this one, which no volume has the identifier of.
-const OF_POOL: u32 = 0;
 
 #[cfg(test)]
 mod tests;

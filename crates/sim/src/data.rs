@@ -90,6 +90,17 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// The bytes of the block.
+    #[must_use]
+    pub fn block(self) -> [u8; BLOCK_BYTES] {
+        let mut bytes = [0; BLOCK_BYTES];
+        let pattern = self.to_bytes();
+        for piece in bytes.chunks_exact_mut(STAMP_BYTES) {
+            piece.copy_from_slice(&pattern);
+        }
+        bytes
+    }
+
     fn to_bytes(self) -> [u8; STAMP_BYTES] {
         let mut bytes = [0; STAMP_BYTES];
         bytes[..8].copy_from_slice(&STAMP_MAGIC.to_le_bytes());
@@ -123,6 +134,17 @@ pub enum Content {
     User(Stamp),
     /// Neither: a structure, a mixture, or damage.
     Other,
+}
+
+impl Content {
+    /// What a block of these bytes shows.
+    #[must_use]
+    pub fn of(bytes: &[u8; BLOCK_BYTES]) -> Content {
+        if *bytes == [0; BLOCK_BYTES] {
+            return Content::Zeros;
+        }
+        Stamp::read(bytes).map_or(Content::Other, Content::User)
+    }
 }
 
 impl fmt::Display for Content {
@@ -186,12 +208,7 @@ impl Arena {
 
     /// The block that the host writes as `stamp`.
     pub fn user(&self, stamp: Stamp) -> BlockId {
-        let mut bytes = [0; BLOCK_BYTES];
-        let pattern = stamp.to_bytes();
-        for piece in bytes.chunks_exact_mut(STAMP_BYTES) {
-            piece.copy_from_slice(&pattern);
-        }
-        self.add(bytes, Some(Content::User(stamp)))
+        self.add(stamp.block(), Some(Content::User(stamp)))
     }
 
     /// A block of `bytes`, zeros behind them.
@@ -286,12 +303,7 @@ impl Arena {
     #[must_use]
     pub fn content(&self, block: BlockId) -> Content {
         let block = &mut self.blocks.borrow_mut()[block.index()];
-        *block.content.get_or_insert_with(|| {
-            if block.bytes == [0; BLOCK_BYTES] {
-                return Content::Zeros;
-            }
-            Stamp::read(&block.bytes).map_or(Content::Other, Content::User)
-        })
+        *block.content.get_or_insert_with(|| Content::of(&block.bytes))
     }
 
     /// How many blocks there are, for [`Arena::truncate`].

@@ -7,6 +7,8 @@
 //!   protocol has it.
 
 mod buffer;
+pub mod bugs;
+mod clock;
 pub mod conformance;
 mod error;
 mod granular;
@@ -14,6 +16,7 @@ mod memory;
 mod request;
 
 pub use buffer::{Buffer, BufferPool};
+pub use clock::Clock;
 pub use error::TargetError;
 pub use granular::Granular;
 pub use memory::Memory;

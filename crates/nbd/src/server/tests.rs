@@ -87,7 +87,9 @@ impl Table {
     fn turn(&self) -> bool {
         let mut server = self.server.borrow_mut();
         let busy = server.prepare();
-        server.wait(Some(Duration::ZERO), &[]) || busy
+        let found = server.poll(Some(Duration::ZERO), &[]);
+        server.work_on(&found);
+        busy || found.woken || found.incoming || !found.ready.is_empty()
     }
 
     /// Lets everybody do all that they can at once; returns whether anybody did anything.
@@ -276,4 +278,29 @@ fn a_request_that_waits_for_room_begins_when_there_is_room() {
     for at_once in [true, false] {
         run(limits, Framing::Structured, at_once, &asks, &[]).expect("each is answered");
     }
+}
+
+/// The last connection ends in the part of a turn that comes before the waiting.
+#[test]
+fn a_server_that_was_stopped_does_not_wait_once_all_connections_have_ended() {
+    let table = table(Limits::default(), false);
+    let end = End { table: Rc::clone(&table), index: 0 };
+    let mut client = Client::connect(end, "", Framing::Structured).expect("the server speaks NBD");
+    let other = End { table: Rc::clone(&table), index: 1 };
+    let other = Client::connect(other, "", Framing::Structured).expect("the server speaks NBD");
+    client.send(Command::Flush, 0, 0, 0, &[]).expect("a wire takes all");
+    table.wires.borrow_mut()[0].send(usize::MAX);
+    while table.turn() {}
+    let mut server = table.server.borrow_mut();
+    let stopper = server.stopper();
+    stopper.stop();
+    server.turn(Some(Duration::ZERO), &[]);
+    assert!(!stopper.is_over(), "a request is under way");
+    assert!(table.target.release(0));
+    let wait = server.begin_turn(None);
+    assert_eq!(wait, Some(Duration::ZERO), "nothing would end the waiting");
+    server.end_turn(wait, &[]);
+    assert!(stopper.is_over());
+    assert_eq!(server.begin_turn(None), None, "it is known");
+    drop((client, other));
 }

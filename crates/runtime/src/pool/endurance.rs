@@ -174,7 +174,8 @@ impl Service {
     /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
     pub(super) fn govern(&mut self) {
         let engine = self.driver.engine();
-        let changed = self.governor.look(Instant::now(), |media| engine.written_on(media).bytes());
+        let changed =
+            self.governor.look(self.driver.clock().now(), |media| engine.written_on(media).bytes());
         if !changed.is_empty() {
             self.driver.spare_fast(self.governor.spares_fast());
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thermocline_format::{VolumeId, VolumeName};
+use thermocline_target::Clock;
 
 use super::{Traffic, VolumeLimits};
 
@@ -17,12 +18,14 @@ pub(super) struct Known {
     pub(super) waiting: AtomicUsize,
     pub(super) limits: Mutex<VolumeLimits>,
     pub(super) traffic: Mutex<Traffic>,
+    pub(super) clock: Clock,
 }
 
 impl Known {
-    pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64) -> Known {
+    pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> Known {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
-        Known { id, name, blocks, waiting, limits: Mutex::default(), traffic: Mutex::default() }
+        let (limits, traffic) = (Mutex::default(), Mutex::default());
+        Known { id, name, blocks, waiting, limits, traffic, clock }
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {

@@ -35,7 +35,7 @@ impl Lost {
 impl Service {
     /// Takes no more changes when a file of the pool is lost, and reports devices that are late.
     pub(super) fn look_at_devices(&mut self) {
-        let now = Instant::now();
+        let now = self.driver.clock().now();
         if self.lost.wait(now) != Some(Duration::ZERO) {
             return;
         }

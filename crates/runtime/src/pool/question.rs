@@ -78,6 +78,16 @@ impl Question {
 }
 
 impl Service {
+    /// Looks at all pieces of a question at once.
+    pub(super) fn look_at_all(&mut self, question: Question) {
+        let known = Arc::clone(&question.known);
+        let mut rest = Some(question);
+        while let Some(question) = rest {
+            rest = question.look(self.driver.engine());
+        }
+        self.shared.begun(&known);
+    }
+
     /// Looks at a piece of a question. The next piece waits for the next turn of the volume.
     pub(super) fn look_at(&mut self, question: Question) {
         let known = Arc::clone(&question.known);

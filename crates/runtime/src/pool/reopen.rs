@@ -1,9 +1,9 @@
 //! A pool that is closed and opened again while its clients wait: so its devices change.
 
 use std::sync::{PoisonError, mpsc};
-use std::time::Instant;
 
 use thermocline_engine::{HostError, HostRequest, VolumeInfo};
+use thermocline_target::bugs::{self, ShellBug};
 
 use super::lost::Lost;
 use super::{Job, Pool, Service};
@@ -26,40 +26,66 @@ pub enum ReopenError<E> {
     Closed,
 }
 
-type Open = Box<dyn FnOnce() -> Option<Driver<AnyStorage>> + Send>;
+/// What opens a pool again: called with the error if it could not be closed.
+type Open = Box<dyn FnOnce(Result<(), HostError>) -> Option<Driver<AnyStorage>> + Send>;
 
 /// What opens a pool again.
-pub(super) struct Reopening {
-    open: Open,
-    refuse: Box<dyn FnOnce(HostError) + Send>,
-}
+pub(super) struct Reopening(Open);
 
 impl Reopening {
+    /// The pool could not be closed, and stays as it is.
     pub(super) fn refuse(self, error: HostError) {
-        (self.refuse)(error);
+        (self.0)(Err(error));
     }
 
+    /// The pool is closed.
     pub(super) fn open(self) -> Option<Driver<AnyStorage>> {
-        (self.open)()
+        (self.0)(Ok(()))
     }
 }
 
 impl Pool {
     /// Closes the pool and opens it again with `open`, or if that refuses, with `back`, as it was. Requests that come
-    /// meanwhile wait; volumes, their limits, their handles and all counts stay.
+    /// meanwhile wait; volumes, their limits, their handles and all counts stay. Nothing is closed if `hold` fails: it
+    /// opens all that `open` will need, beside what the pool has open.
     ///
     /// # Errors
     /// [`ReopenError`].
-    pub fn reopen<E: Send + 'static>(
+    pub fn reopen<H: Send + 'static, E: Send + 'static>(
         &self,
-        open: impl FnOnce() -> Result<Driver<AnyStorage>, E> + Send + 'static,
+        hold: impl FnOnce() -> Result<H, E> + Send + 'static,
+        open: impl FnOnce(H) -> Result<Driver<AnyStorage>, E> + Send + 'static,
         back: impl FnOnce() -> Option<Driver<AnyStorage>> + Send + 'static,
     ) -> Result<(), ReopenError<E>> {
         let (sender, answer) = mpsc::channel();
-        let refused = sender.clone();
         // Whoever asked waits below.
-        let refuse = Box::new(move |error| _ = refused.send(Err(ReopenError::NotClosed(error))));
-        let open: Open = Box::new(move || {
+        self.begin_reopen(hold, open, back, move |result| _ = sender.send(result));
+        answer.recv().unwrap_or(Err(ReopenError::Closed))
+    }
+
+    /// As [`Pool::reopen`], but calls `done` with the result, on the thread of the pool unless `hold` fails. `done` is
+    /// dropped if the pool is closed.
+    pub fn begin_reopen<H: Send + 'static, E: Send + 'static>(
+        &self,
+        hold: impl FnOnce() -> Result<H, E> + Send + 'static,
+        open: impl FnOnce(H) -> Result<Driver<AnyStorage>, E> + Send + 'static,
+        back: impl FnOnce() -> Option<Driver<AnyStorage>> + Send + 'static,
+        done: impl FnOnce(Result<(), ReopenError<E>>) + Send + 'static,
+    ) {
+        let open: Box<dyn FnOnce() -> Result<Driver<AnyStorage>, E> + Send> =
+            if bugs::has(ShellBug::ClosesBeforeAllIsOpen) {
+                Box::new(move || open(hold()?))
+            } else {
+                match hold() {
+                    Ok(held) => Box::new(move || open(held)),
+                    Err(error) => return done(Err(ReopenError::Refused(error))),
+                }
+            };
+        let open: Open = Box::new(move |closed| {
+            if let Err(error) = closed {
+                done(Err(ReopenError::NotClosed(error)));
+                return None;
+            }
             let (driver, result) = match open() {
                 Ok(driver) => (Some(driver), Ok(())),
                 Err(error) => match back() {
@@ -67,11 +93,10 @@ impl Pool {
                     None => (None, Err(ReopenError::Lost(error))),
                 },
             };
-            let _ = sender.send(result);
+            done(result);
             driver
         });
-        self.shared.push(Job::Reopen(Reopening { open, refuse }), None);
-        answer.recv().unwrap_or(Err(ReopenError::Closed))
+        self.shared.push(Job::Reopen(Reopening(open)), None);
     }
 }
 
@@ -83,7 +108,7 @@ impl Service {
         self.tell();
         closed?;
         let engine = self.driver.engine();
-        self.governor.reopens(Instant::now(), |media| engine.written_on(media).bytes());
+        self.governor.reopens(self.driver.clock().now(), |media| engine.written_on(media).bytes());
         let drive = self.driver.device().storage().drive_counters();
         self.earlier.add(engine, drive);
         Ok(())
@@ -96,7 +121,9 @@ impl Service {
         }
         self.gauge.begin_again();
         self.lost = Lost::default();
-        *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
+        if !bugs::has(ShellBug::ReopenForgetsWaker) {
+            *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
+        }
         if let Some((_, descriptor)) = &mut self.poller {
             *descriptor = self.driver.descriptor();
         }

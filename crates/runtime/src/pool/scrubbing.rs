@@ -168,7 +168,7 @@ pub(super) fn unix_seconds() -> u64 {
 impl Service {
     /// Begins a scrub when one is due, and notes how far it is.
     pub(super) fn scrub_on_schedule(&mut self) {
-        let now = Instant::now();
+        let now = self.driver.clock().now();
         let looked = |looked| now.saturating_duration_since(looked) < EVERY;
         if self.scrubbing.schedule.is_none() || self.scrubbing.looked.is_some_and(looked) {
             return;

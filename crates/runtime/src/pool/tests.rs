@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 use thermocline_engine::{Config, Notice};
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
@@ -199,6 +200,35 @@ fn requests_are_counted_where_they_enter() {
     }
     pool.delete_volume(other.id()).expect("it is there");
     assert_eq!(pool.traffic().requests[Operation::Write as usize], 4, "also of the deleted");
+}
+
+/// Many questions wait, and a read of another volume, on a pool that makes one step after the other.
+#[test]
+fn questions_that_wait_leave_a_turn_to_what_has_ended_meanwhile() {
+    let config = config(LogicalBlock::B4096);
+    let storage: AnyStorage = Box::new(Memory::new(layout(&config)));
+    let mut driver = Driver::format(config, PoolId([5; 16]), storage).expect("room for a pool");
+    for (text, blocks) in [("asked", 16 << 10), ("read", 8)] {
+        let what = HostRequest::CreateVolume { name: name(text), blocks };
+        driver.carry_out(what).expect("room");
+    }
+    let (pool, mut stepper) = Pool::stepped(driver, Box::new(|_| {}), &PoolUpkeep::default());
+    let [asked, read] = ["asked", "read"].map(|text| pool.volume(text).expect("it is there"));
+    let answers: Vec<_> = (0..100).map(|_| ask(&asked, 16 << 10)).collect();
+    let (sender, is_read) = channel();
+    let done = Completion::new(move |result| sender.send(result).expect("heard"));
+    read.submit(Request::Read { offset: Bytes(0), buffer: Memory4k::zeroed(4096), done });
+    let answered = || answers.iter().filter(|one| one.try_recv().is_ok()).count();
+    while is_read.try_recv().is_err() {
+        assert!(stepper.step());
+    }
+    let before = answered();
+    assert!(before <= 4, "{before} questions were answered before the read");
+    let mut all = before;
+    while all < 100 {
+        assert!(stepper.step());
+        all += answered();
+    }
 }
 
 /// Begins writes of 4096 bytes one behind the other; who is told of their ends.
@@ -418,12 +448,13 @@ fn a_pool_is_opened_again_under_its_clients() {
     };
     // The lock of the file is free by then.
     let (again, settings) = (file.clone(), config.clone());
-    let open = move || Driver::open(settings, again()?).map_err(|error| error.to_string());
-    pool.reopen(open, || None).expect("it is opened again");
+    let open = move |()| Driver::open(settings, again()?).map_err(|error| error.to_string());
+    pool.reopen(|| Ok(()), open, || None).expect("it is opened again");
     (100..200).for_each(write);
     let (again, settings) = (file.clone(), config.clone());
     let back = move || Driver::open(settings, again().ok()?).ok();
-    let refused = pool.reopen(|| Err::<Driver<AnyStorage>, _>("not today".to_owned()), back);
+    let not = |why: &'static str| move |()| Err::<Driver<AnyStorage>, _>(why.to_owned());
+    let refused = pool.reopen(|| Ok(()), not("not today"), back);
     assert!(matches!(refused, Err(ReopenError::Refused(why)) if why == "not today"));
     (200..250).for_each(write);
     for _ in 0..250 {
@@ -437,10 +468,16 @@ fn a_pool_is_opened_again_under_its_clients() {
         assert!(read(block).expect("it is read")[..] == [block as u8 + 1; 4096], "block {block}");
     }
     assert!(opens(&file).is_err(), "the pool has it");
-    let lost = pool.reopen(|| Err::<Driver<AnyStorage>, _>("never".to_owned()), || None);
+    let held = pool.reopen(|| Err("no file".to_owned()), not("not asked"), || None);
+    assert!(
+        matches!(held, Err(ReopenError::Refused(why)) if why == "no file"),
+        "nothing is closed"
+    );
+    assert!(read(0).is_ok());
+    let lost = pool.reopen(|| Ok(()), not("never"), || None);
     assert!(matches!(lost, Err(ReopenError::Lost(_))), "{lost:?}");
     assert!(read(0).is_err());
-    assert!(matches!(pool.reopen(|| Err(()), || None), Err(ReopenError::Closed)));
+    assert!(matches!(pool.reopen(|| Ok(()), |()| Err(()), || None), Err(ReopenError::Closed)));
     drop(pool);
     let driver = opens(&file).expect("it was closed in order");
     assert!(driver.notices().contains(&Notice::Open { chunks: 0, entries: 0 }));

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use thermocline_engine::HostRequest;
+use thermocline_target::bugs::{self, ShellBug};
 use thermocline_types::Bytes;
 
 use crate::Buffer;
@@ -384,7 +385,10 @@ impl<J> Turns<J> {
         let line = self.lines.get_mut(&volume).expect("it has its turn");
         let (job, cost) = line.jobs.pop_front().expect("it has a request");
         line.deficit -= cost.of_turn();
-        line.pay(cost, 1.0);
+        let is_read = cost.written == 0 && cost.bytes > 0;
+        if !(is_read && bugs::has(ShellBug::LimitNotCharged)) {
+            line.pay(cost, 1.0);
+        }
         self.room.take(volume, line, cost.written);
         if cost.is_request {
             self.slots.take(line);

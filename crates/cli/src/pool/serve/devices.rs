@@ -357,9 +357,10 @@ impl Devices {
         change: DeviceChange,
         pool: &Pool,
     ) -> anyhow::Result<()> {
-        let held = self.hold(path, change)?;
+        let (devices, held_path) = (self.clone(), path.to_owned());
+        let hold = move || devices.hold(&held_path, change);
         let (devices, path) = (self.clone(), path.to_owned());
-        let open = move || {
+        let open = move |held| {
             drop(held);
             let opened = to_change(&settings, &path, change, false)?;
             let leaves = change == DeviceChange::Detach;
@@ -375,7 +376,7 @@ impl Devices {
             devices.adopt(settings, opened.groups);
             Some(opened.driver)
         };
-        pool.reopen(open, back).map_err(|error| match error {
+        pool.reopen(hold, open, back).map_err(|error| match error {
             ReopenError::Refused(error) => error,
             ReopenError::Lost(error) => {
                 let text = format!(

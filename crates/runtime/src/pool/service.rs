@@ -1,0 +1,338 @@
+//! What the thread of a pool does, step by step.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use slab::Slab;
+use thermocline_engine::{HostError, HostRequest, Rejected, RequestId};
+use thermocline_target::bugs::{self, ShellBug};
+
+use super::endurance::Governor;
+use super::fullness::Gauge;
+use super::lost::Lost;
+use super::overdue::Overdue;
+use super::reopen::Reopening;
+use super::scrubbing::Scrubbing;
+use super::turns::{Cost, Turn, Turns};
+use super::{Answer, BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
+use crate::{AnyStorage, Driver, Ended};
+
+/// Pieces of questions that a step looks at. Chosen, not measured: they take about as long as two turns of small requests.
+const PIECES: u32 = 4;
+
+/// What runs on the thread.
+pub(super) struct Service {
+    pub(super) driver: Driver<AnyStorage>,
+    pub(super) shared: Arc<Shared>,
+    /// Taken from the queue, and not by the engine yet.
+    pub(super) waiting: Turns<Job>,
+    /// The request to close, which waits until nothing else does.
+    last: Option<Job>,
+    /// Nothing is handed to the engine until the pool was opened again.
+    reopening: Option<Reopening>,
+    /// Of requests that the engine has, each with the volume that it counts for.
+    answers: Slab<(Answer, Option<u32>)>,
+    /// Empty between steps.
+    ended: Vec<Ended>,
+    pub(super) listener: Listener,
+    /// Who works here as well, and what both wait for.
+    pub(super) poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
+    overdue: Overdue,
+    pub(super) governor: Governor,
+    pub(super) gauge: Gauge,
+    pub(super) lost: Lost,
+    pub(super) earlier: Counts,
+    pub(super) scrubbing: Scrubbing,
+}
+
+impl Service {
+    pub(super) fn new(
+        driver: Driver<AnyStorage>,
+        listener: Listener,
+        upkeep: &PoolUpkeep,
+    ) -> Service {
+        let clock = driver.clock().clone();
+        let volumes = driver.engine().volumes().into_iter();
+        let volumes = volumes.map(|info| {
+            let known = Known::new(info.id, info.name, info.blocks, clock.clone());
+            (info.id.0, Arc::new(known))
+        });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            room: Condvar::new(),
+            wake: RwLock::new(driver.waker()),
+            wake_poller: OnceLock::new(),
+            volumes: Mutex::new(volumes.collect()),
+            of_deleted: Mutex::default(),
+            clock: clock.clone(),
+        });
+        let governor = Governor::new(&upkeep.endurance, clock.now());
+        Service {
+            driver,
+            shared,
+            waiting: Turns::default(),
+            last: None,
+            reopening: None,
+            answers: Slab::new(),
+            ended: Vec::new(),
+            listener,
+            poller: None,
+            overdue: Overdue::new(upkeep.flush_after),
+            governor,
+            gauge: Gauge::new(upkeep.marks, SystemTime::now()),
+            lost: Lost::default(),
+            earlier: Counts::default(),
+            scrubbing: Scrubbing::new(upkeep.scrubs),
+        }
+    }
+
+    /// Does what there is to do, then waits for the device or gives the poller its turn.
+    pub(super) fn step(&mut self) -> Next {
+        let closed = self.take_jobs();
+        self.flush_what_is_overdue();
+        self.govern();
+        self.gauge();
+        self.look_at_devices();
+        if self.last.is_none() && self.reopening.is_none() {
+            self.scrub_on_schedule();
+        }
+        let held = self.begin();
+        if self.answers.is_empty()
+            && let Some(reopening) = self.reopening.take()
+        {
+            return Next::Reopen(reopening);
+        }
+        let more = self.has_news() || held == Held::No && !self.waiting.is_empty();
+        let hurry = closed || self.poller.is_some() || more && held != Held::Busy;
+        let wait = self.wait(held);
+        let mut ended = std::mem::take(&mut self.ended);
+        self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
+        let any_ended = !ended.is_empty();
+        for Ended { request, result } in ended.drain(..) {
+            let (answer, volume) = self.answers.remove(request.0 as usize);
+            volume.inspect(|&volume| self.waiting.ended(volume));
+            answer(result);
+        }
+        self.ended = ended;
+        self.tell();
+        if closed {
+            return Next::Over;
+        }
+        self.give_turn(if any_ended { Held::No } else { held });
+        Next::Step
+    }
+
+    /// Closes the pool and opens it again; `None` if it could not be opened. A pool that cannot be closed stays as it
+    /// is.
+    pub(super) fn reopen(mut self, reopening: Reopening) -> Option<Service> {
+        if let Err(error) = self.close() {
+            reopening.refuse(error);
+            return Some(self);
+        }
+        let reserves = self.driver.engine().volumes();
+        // Its files are locked for as long as it is there.
+        drop(self.driver);
+        let Some(driver) = reopening.open() else {
+            // The poller may have volumes, and those must find the pool closed.
+            self.shared.close();
+            return None;
+        };
+        self.driver = driver;
+        self.is_reopened(&reserves);
+        Some(self)
+    }
+
+    /// How long nothing needs to be done though nothing happens.
+    fn wait(&self, held: Held) -> Option<Duration> {
+        let now = self.driver.clock().now();
+        let limits = match held {
+            Held::Until(when) => Some(when.saturating_duration_since(now)),
+            Held::No | Held::Busy => None,
+        };
+        [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
+    }
+
+    /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
+    fn give_turn(&mut self, held: Held) {
+        let news = match held {
+            Held::No => self.has_news() || !self.waiting.is_empty(),
+            Held::Busy => false,
+            Held::Until(_) => self.has_news(),
+        };
+        let news = news || self.shared.queue().closed;
+        let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
+        let Some((poller, descriptor)) = &mut self.poller else { return };
+        // What cannot be waited for is looked at again and again.
+        let blind = descriptor.is_none() && !self.driver.device().is_idle();
+        let wait = wait.chain(blind.then_some(BLIND)).min();
+        let hurry = news || !self.driver.is_settled();
+        let wait = if hurry { Some(Duration::ZERO) } else { wait };
+        poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
+    }
+
+    /// Flushes if hosts wrote something long ago and nobody has flushed it since.
+    fn flush_what_is_overdue(&mut self) {
+        let at_risk = self.driver.engine().at_risk_blocks() > 0;
+        if self.overdue.is_due(self.driver.clock().now(), at_risk) {
+            // If it fails, a notice says so.
+            let answer: Answer = Box::new(|_| {});
+            let what = HostRequest::Flush;
+            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer, of: None });
+        }
+    }
+
+    /// As [`super::Pool::register`].
+    pub(super) fn register(&mut self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
+        let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
+        let Some(descriptor) = descriptor else { return Err(poller) };
+        // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
+        let _first = self.shared.wake_poller.set(poller.waker());
+        self.poller = Some((poller, Some(descriptor)));
+        Ok(())
+    }
+
+    /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
+    fn has_news(&self) -> bool {
+        !self.shared.queue().jobs.is_empty()
+    }
+
+    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
+    /// each volume.
+    fn take_jobs(&mut self) -> bool {
+        let (jobs, limits, closed) = {
+            let mut queue = self.shared.queue();
+            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.limits), queue.closed)
+        };
+        for (volume, limits) in limits {
+            self.waiting.set_limits(volume.0, limits, self.driver.clock().now());
+        }
+        for job in jobs {
+            if bugs::has(ShellBug::StatusOutOfTurn)
+                && let Job::Question(asked) = job
+            {
+                self.look_at_all(asked);
+                continue;
+            }
+            match &job {
+                Job::Request { what: HostRequest::Close, .. } => {
+                    self.waiting.lift_limits();
+                    self.last = Some(job);
+                    self.scrub_is_interrupted();
+                }
+                Job::Request { what, of, .. } => {
+                    self.driver.prefetch(what);
+                    let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
+                    self.waiting.push(volume, Cost::of(what), job);
+                }
+                Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
+                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
+                    self.waiting.push(OF_POOL, Cost::default(), job);
+                }
+            }
+        }
+        closed
+    }
+
+    /// Hands what waits to the engine; returns what holds up the rest. Of questions it looks at a bounded part: what
+    /// has ended meanwhile, and the poller, have their turn before more.
+    fn begin(&mut self) -> Held {
+        let (now, engine) = (self.driver.clock().now(), self.driver.engine());
+        let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
+        self.waiting.room_is(held.into(), most.into());
+        self.waiting.slots_are(self.driver.max_requests().into());
+        let mut pieces = 0;
+        while self.reopening.is_none() {
+            if pieces == PIECES {
+                return Held::No;
+            }
+            let (job, volume, cost) = match self.waiting.next(now) {
+                Turn::Job(job, volume, cost) => (job, volume, cost),
+                Turn::Later(when) => return Held::Until(when),
+                Turn::Full => return Held::Busy,
+                Turn::Nobody => match self.last.take() {
+                    Some(job) => (job, OF_POOL, Cost::default()),
+                    None => return Held::No,
+                },
+            };
+            match job {
+                Job::Question(question) => {
+                    pieces += 1;
+                    self.look_at(question);
+                }
+                Job::Look(look) => {
+                    let earlier = &self.earlier;
+                    let drive = earlier.drive(self.driver.device().storage().drive_counters());
+                    let wear = &self.governor.status();
+                    let fullness = self.gauge.seen();
+                    let scrubs = self.scrubbing.schedule();
+                    let engine = self.driver.engine();
+                    look(&View { engine, earlier, drive, wear, fullness, scrubs });
+                }
+                Job::Register { poller, refused } => {
+                    // Whoever asked waits.
+                    _ = self.register(poller).map_err(|poller| refused.send(poller));
+                }
+                Job::Reopen(reopening) => self.reopening = Some(reopening),
+                Job::Reserve { volume, blocks, answer } => {
+                    answer(self.driver.reserve_for(volume, blocks));
+                }
+                Job::Request { what, answer, of } if self.lost.refuses(&what) => {
+                    of.inspect(|known| self.shared.begun(known));
+                    answer(Err(HostError::Failed));
+                }
+                Job::Request { what, answer, of } => {
+                    let id = RequestId(
+                        self.answers.insert((answer, cost.is_request.then_some(volume))) as u64,
+                    );
+                    // The handles in it are cheap to clone; the engine keeps what it takes.
+                    let taken = self.driver.submit(id, what.clone());
+                    if taken == Err(Rejected::Busy) {
+                        let (answer, _) = self.answers.remove(id.0 as usize);
+                        self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
+                        return Held::Busy;
+                    }
+                    if let Some(known) = of {
+                        self.shared.begun(&known);
+                    }
+                    match (taken, what) {
+                        (Err(_), _) => {
+                            let (answer, volume) = self.answers.remove(id.0 as usize);
+                            volume.inspect(|&volume| self.waiting.ended(volume));
+                            answer(Err(HostError::Failed));
+                        }
+                        (Ok(()), HostRequest::DeleteVolume { volume }) => {
+                            self.waiting.forget(volume.0);
+                        }
+                        (Ok(()), _) => {}
+                    }
+                }
+            }
+        }
+        Held::Busy
+    }
+}
+
+/// What comes after a step.
+pub(super) enum Next {
+    /// Another one.
+    Step,
+    /// The pool is closed and opened again.
+    Reopen(Reopening),
+    /// Nothing: the pool is closed.
+    Over,
+}
+
+/// Why what waits is not handed to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nothing waits, or the rest has only to be begun.
+    No,
+    /// The engine has enough for now.
+    Busy,
+    /// VolumeLimits allow nothing before.
+    Until(Instant),
+}
+
+/// What concerns no volume waits as if it were of this one, which no volume has the identifier of.
+pub(super) const OF_POOL: u32 = 0;

@@ -1,0 +1,21 @@
+//! The simulation of the shell: a pool with its turns and limits, device changes, and NBD clients, all on one thread and
+//! in virtual time. One seed decides what happens and in which order.
+//!
+//! Engine, pool and server are those that serve. The drives, the clients and the clock are scripted. The judge is the
+//! model of `thermocline-sim`, and rules for what nobody may wait for.
+//!
+//! Invariants:
+//! * The same seed gives the same world, on every machine.
+//! * A thread of the service that sleeps goes on only when something has woken it.
+
+pub mod client;
+pub mod drive;
+#[cfg(feature = "bugs")]
+pub mod hunt;
+pub mod judge;
+pub mod settings;
+pub mod storage;
+pub mod up;
+pub mod watched;
+pub mod wire;
+pub mod world;

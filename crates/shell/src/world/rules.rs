@@ -1,0 +1,97 @@
+//! Rules beside the model: limits hold, nobody waits for others without a bound, and the pool stays.
+
+use std::time::Duration;
+
+use thermocline_runtime::VolumeLimits;
+
+use super::World;
+use crate::watched::look;
+
+/// The longest time of a block's read of a volume that nobody else uses, beside that of the device.
+const PROBE: Duration = Duration::from_millis(5);
+
+/// Bytes that a volume may move beyond its limit before it waits: a piece of a long request.
+const OVER: u64 = 1 << 20;
+
+/// Commands of a device that a read of a block may wait for, one after the other.
+const COMMANDS: u32 = 4;
+
+/// What limits let a volume do since they were set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limited {
+    limits: VolumeLimits,
+    since: Duration,
+    /// Requests and bytes that were answered before.
+    before: (u64, u64),
+    /// Requests that were under way when the limits were set.
+    under_way: u64,
+}
+
+impl World {
+    /// Gives a volume limits.
+    pub(super) fn set_limits(&mut self, index: usize, limits: VolumeLimits) {
+        let now = self.clock.passed();
+        let Some(up) = &self.up else { return };
+        let volume = &mut self.volumes[index];
+        up.set_limits(&volume.name, limits);
+        let seen = look(&volume.seen);
+        volume.limited = Limited {
+            limits,
+            since: now,
+            before: (seen.answered, seen.bytes),
+            under_way: seen.under_way,
+        };
+    }
+
+    /// What must hold after each step of the pool.
+    pub(super) fn judge_pool(&mut self) -> Result<(), String> {
+        let Some(up) = &self.up else { return Ok(()) };
+        let closing = self.stopping.as_ref().is_some_and(|stopping| stopping.asked);
+        if !up.is_alive() && !closing {
+            return self.judge_end();
+        }
+        if self.settings.probe {
+            self.judge_probe()?;
+        }
+        self.judge_limits()
+    }
+
+    fn judge_probe(&mut self) -> Result<(), String> {
+        let probed = self.volumes.last().expect("a world has volumes");
+        let slowest = look(&probed.seen).slowest;
+        self.report.probe = slowest;
+        let bound = PROBE + COMMANDS * self.settings.habits.most;
+        if slowest > bound {
+            return Err(format!("a read of one block waited {slowest:?} for other volumes"));
+        }
+        Ok(())
+    }
+
+    /// No volume has done more than its limits allow.
+    pub(super) fn judge_limits(&self) -> Result<(), String> {
+        let now = self.clock.passed();
+        for volume in &self.volumes {
+            let Limited { limits, since, before, under_way } = volume.limited;
+            let seen = look(&volume.seen);
+            let seconds = (now - since).as_secs_f64() + 0.1;
+            let allowed = |rate: u64| rate as f64 * seconds;
+            let requests = (seen.answered - before.0).saturating_sub(under_way);
+            // One request may take more than is saved up, and the next waits.
+            if let Some(rate) = limits.iops
+                && requests as f64 > allowed(rate) + 4.0
+            {
+                let name = &volume.name;
+                return Err(format!("{name} did {requests} requests of {rate} a second"));
+            }
+            let bytes = seen.bytes - before.1;
+            // What was under way may have been as long as any.
+            if let Some(rate) = limits.bandwidth
+                && under_way == 0
+                && bytes as f64 > allowed(rate) + OVER as f64
+            {
+                return Err(format!("{} moved {bytes} bytes of {rate} a second", volume.name));
+            }
+        }
+        Ok(())
+    }
+}

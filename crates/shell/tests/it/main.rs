@@ -1,0 +1,5 @@
+//! Worlds of the shell, and its deliberate bugs.
+
+#[cfg(feature = "bugs")]
+mod hunt;
+mod worlds;
