@@ -207,8 +207,8 @@ fn fuzz_targets(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The simulations are apart: their engine counts marks and makes mistakes, as does their shell, and those of all others
-/// are the ones that serve.
+/// The simulations are apart: their engine counts marks and makes mistakes, as does their shell. All other tests have
+/// the engine and the shell that serve.
 /// Unit and integration tests run last, and of them this package's own, so that the output ends on the test runner's
 /// closing lines.
 fn test(repo: &Repo, no_check: bool) -> Result<()> {

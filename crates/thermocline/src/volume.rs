@@ -63,8 +63,8 @@ impl Volume {
     /// Writes `data` from `offset` on. Completed writes survive a power cut after the next [`Volume::flush`].
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfRange`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`], [`ErrorKind::Closed`]. A part of the data may
-    /// be written.
+    /// [`ErrorKind::OutOfRange`], [`ErrorKind::NoSpace`], [`ErrorKind::Io`], [`ErrorKind::Closed`]. A part of the data
+    /// may be written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
         let mut at = self.within(offset, data.len() as u64)?;
         for part in data.chunks(TRANSFER) {

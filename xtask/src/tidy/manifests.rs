@@ -8,7 +8,7 @@ use crate::repo::{Manifest, Violation};
 const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "version"];
 
 /// Crates that are no packages for others.
-const NOT_PUBLISHED: [&str; 2] = ["sim", "xtask"];
+const NOT_PUBLISHED: [&str; 3] = ["shell", "sim", "xtask"];
 
 /// Crates that may use `unsafe`, and so state their lints themselves: the workspace forbids it, which cannot be undone.
 const OWN_LINTS: [&str; 2] = ["capi", "runtime"];
