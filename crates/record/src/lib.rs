@@ -44,7 +44,7 @@ pub struct RunRecord {
     /// The fast device and what was written to it, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastDevice>,
-    /// Bytes through each of several drives that stand side by side under one host; empty where there is but one.
+    /// Bytes through each of several drives: side by side under one host, or members of a group. Empty with one drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<DriveBytes>,
     /// What each tenant asked for and got, of a workload with at least two; absent where it was not followed.
@@ -70,7 +70,8 @@ pub struct RunRecord {
     /// Ratios of an interrupted run are transient.
     #[serde(default)]
     pub interrupted: Option<f64>,
-    /// Bytes written by the layer above the device, by tier and then by cause. Empty for `raw`.
+    /// Bytes written by the layer above the device, by tier and then by cause. Empty for `raw`. With a group the causes
+    /// of its members are among them: `parity`, `parity_log`, `parity_log_heads`, `row_padding`, `labels`.
     pub engine_bytes_written: BTreeMap<String, BTreeMap<String, u64>>,
     /// Bytes the device was asked to write.
     pub device_bytes_written: u64,
