@@ -71,3 +71,24 @@ impl Config {
         volumes.into_iter().map(whole).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::{Geometry, LogicalBlock};
+    use thermocline_types::UnitId;
+
+    use super::*;
+    use crate::map::PAGE;
+
+    #[test]
+    fn a_whole_map_takes_a_frame_for_each_page() {
+        let units = [UnitId(0), UnitId(1)];
+        let geometry = Geometry::new(LogicalBlock::B4096, 1 << 10, 1 << 10, units);
+        let config = Config::new(geometry.expect("a geometry that works"));
+        for pages in [1, 3, 400] {
+            let blocks = pages * PAGE;
+            let whole = config.whole_map_memory([blocks, blocks]);
+            assert_eq!(whole, 2 * (VolumeMap::memory_for(blocks) + pages * FRAME_BYTES));
+        }
+    }
+}
