@@ -46,8 +46,8 @@ use thermocline_types::{Bytes, DeviceError, Time};
 
 use crate::bugs::{self, ArrayBug};
 use crate::{
-    ArrayNotice, ArrayStatus, ByteCause, Command, Completion, Fault, Healed, Layout, MemberState, Memory,
-    Token, WrittenBytes,
+    ArrayNotice, ArrayStatus, ByteCause, Command, Completion, Fault, Healed, Layout, MemberState,
+    Memory, Token, WrittenBytes,
 };
 use answers::Answers;
 use boot::Looking;
@@ -567,7 +567,8 @@ impl<M: Memory> Array<M> {
         if !matches!(command, Command::Read { .. } | Command::Flush(_)) {
             self.members[member].unflushed = true;
         }
-        if let (Some(cause), Command::Write { parts, .. }) = (self.cause(what, &command), &command) {
+        if let (Some(cause), Command::Write { parts, .. }) = (self.cause(what, &command), &command)
+        {
             self.written[member].add(cause, writes::length::<M>(parts));
         }
         self.outbox.push_back((member, token, command));

@@ -57,10 +57,8 @@ impl LabRun {
             }
             _ => bail!("the lab knows pools of one device, and of a fast one before another"),
         };
-        let parts = [
-            (Some(&drive), "device", "log.group"),
-            (fast.as_ref(), "fast", "log.fast_group"),
-        ];
+        let parts =
+            [(Some(&drive), "device", "log.group"), (fast.as_ref(), "fast", "log.fast_group")];
         for (drive, part, key) in parts {
             if let Some(group) = drive.and_then(|drive| drive.group) {
                 put(key, group.to_string());

@@ -9,8 +9,8 @@ use clap::Args;
 use serde::Serialize;
 use thermocline_engine::{Extent, HostError, HostRequest, Notice, Reply, RequestId, VolumeInfo};
 use thermocline_format::Location;
-use thermocline_runtime::storage::Storage;
 use thermocline_runtime::opening::Opened;
+use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Group, GroupStatus, MemberState, Settings};
 use thermocline_types::Bytes;
 

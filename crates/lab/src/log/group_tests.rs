@@ -119,8 +119,12 @@ fn a_group_that_cannot_be_is_refused() {
         ("log:p5316,log.unit=16KiB,log.group=raid5:3", "too small for 3 members"),
         ("tier:p5800x+p5316,log.fast_group=raid5", "raid5:N with 3 to 16"),
     ] {
-        let refused =
-            trace.try_run(stack, thermocline_workload::remap::Remap::Dense, Prefill::FirstTouch, &settings());
+        let refused = trace.try_run(
+            stack,
+            thermocline_workload::remap::Remap::Dense,
+            Prefill::FirstTouch,
+            &settings(),
+        );
         let refused = refused.expect_err(stack).to_string();
         assert!(refused.contains(reason), "{stack}: {refused}");
     }

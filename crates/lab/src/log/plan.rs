@@ -53,7 +53,8 @@ impl Plan {
         let refuse = |reason: String| Error::Stack { stack: stack.text.clone(), reason };
         let logical = stack.log.logical_block.unwrap_or(LogicalBlock::B4096);
         let division = |spec| Division { spec, logical, unit: stack.log.unit };
-        let [group, fast_group] = [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
+        let [group, fast_group] =
+            [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
         let cut = run::cut(&stack.profile, stack, settings, room.footprint)?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
         let budget = stack.log.engine.memory.unwrap_or(MAP_MEMORY);
@@ -87,8 +88,7 @@ impl Plan {
             shape.transpose().map_err(|error| refuse(error.to_string()))
         };
         let shape_of_fast = fast.as_ref().map(|fast| shape(fast, fast_group.as_ref()));
-        let groups =
-            [shape(&drive, group.as_ref())?, shape_of_fast.transpose()?.flatten()];
+        let groups = [shape(&drive, group.as_ref())?, shape_of_fast.transpose()?.flatten()];
         if matches!(drive, Drive::Zoned(_))
             && !(logical.bytes() as u64).is_multiple_of(cut.mapping_unit.0)
         {

@@ -37,8 +37,7 @@ pub fn tenants(outcome: &Outcome, run: &ByteCounts) -> Result<Option<Tenants>, E
     let mut nobody = bytes(owned, meter.each().len());
     // What the log wrote beside blocks.
     for (tier, causes) in engine_bytes(run) {
-        let of_blocks =
-            |cause: &str| LOG_CAUSES.contains(&cause) || cause == "read_modify_write";
+        let of_blocks = |cause: &str| LOG_CAUSES.contains(&cause) || cause == "read_modify_write";
         let beside = causes.into_iter().filter(|(cause, _)| !of_blocks(cause));
         nobody.engine.entry(tier).or_default().extend(beside);
     }

@@ -299,7 +299,9 @@ fn members_of_a_group_get_as_much_when_served_as_in_the_lab() {
         assert_eq!(received, sum(&measured), "{key}");
         for ((cause, served), (_, measured)) in served.iter().zip(&measured) {
             let apart = served.abs_diff(*measured) as f64 / received as f64;
-            eprintln!("{key}:{members} {blocks} x 4 KiB: {cause} {served} served, {measured} in the lab");
+            eprintln!(
+                "{key}:{members} {blocks} x 4 KiB: {cause} {served} served, {measured} in the lab"
+            );
             assert!(apart < 0.01, "{key} {device} {cause}: {served} served, {measured} in the lab");
         }
     }

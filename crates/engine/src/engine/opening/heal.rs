@@ -104,7 +104,7 @@ impl<P: Payload> Recovery<P> {
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
         lacking.sort_by_key(|(member, _)| *member);
         let rolled_back = lacking.chunk_by(|(one, _), (other, _)| one == other);
-        let believed = bug!(self.config, RolledBackBelieved);
+        let believed = bug!(p.config, RolledBackBelieved);
         let rolled_back = rolled_back.filter(|all| all.len() >= ROLLED_BACK && !believed);
         let headers: Vec<Heal> = rolled_back.map(|all| all[0].1).collect();
         for Heal { at, version, .. } in headers {
