@@ -538,7 +538,7 @@ impl Disk {
             }
             (Conduct::Hang, cmd) => {
                 at += DEADLINE;
-                hung(self.begin(cmd, chunk, kind, fault))
+                hung(&self.begin(cmd, chunk, kind, fault))
             }
             (Conduct::Misread(_) | Conduct::Right, cmd) => {
                 let work = self.begin(cmd, chunk, kind, fault);

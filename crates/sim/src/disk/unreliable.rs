@@ -158,8 +158,8 @@ impl Unreliable {
 }
 
 /// What becomes of a command of a device that hangs: it counts as failed, and its change may be done.
-pub(super) fn hung(work: Work) -> Work {
-    match work {
+pub(super) fn hung(work: &Work) -> Work {
+    match *work {
         Work::Change(number) => Work::FailChange(number, DeviceError::Gone),
         _ => Work::Fail(DeviceError::Gone),
     }
