@@ -15,7 +15,7 @@ mod sleeper;
 
 /// The simulation of threads puts others in their place.
 mod sync {
-    pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+    pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
 }
 
 /// A connection, and which one of those that had its number.

@@ -1,4 +1,4 @@
-//! A scripted client: what it says, byte by byte, and what it makes of the answers.
+//! A scripted client: bytes of requests, and bytes of answers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::wire::Wire;
 /// How a client behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// The volume that it uses, by its place in the list.
+    /// Index of the client's volume.
     pub volume: usize,
     /// How messages are framed.
     pub framing: Framing,
@@ -25,15 +25,15 @@ pub struct Manner {
     pub depth: usize,
     /// The longest pause between two of its actions.
     pub pause: Duration,
-    /// Bytes that it sends and takes in one action, at most.
+    /// Most bytes to send and to take in one action.
     pub piece: usize,
-    /// Bytes of replies that its connection holds.
+    /// Bytes of replies that fit into the connection.
     pub room: usize,
     /// One call of the server on its connection in so many is cut short.
     pub short_one_in: u64,
-    /// Requests that it asks for in one action, at most.
+    /// Most requests of one action.
     pub burst: u64,
-    /// What it asks for.
+    /// Kinds of requests.
     pub wants: Wants,
 }
 
@@ -87,7 +87,7 @@ pub struct Answered {
     pub pending: Pending,
     /// The error; 0: none.
     pub error: u32,
-    /// What the blocks show that were read.
+    /// Contents of the blocks that were read.
     pub contents: Vec<Content>,
     /// Bytes at the front that are a hole.
     pub hole: u64,
@@ -109,14 +109,14 @@ pub struct Client {
     pub wire: Wire,
     /// When it acts next.
     pub acts: Duration,
-    /// Actions in which it had nothing to do.
+    /// Actions in a row without any work.
     idle: u32,
     /// It has said goodbye.
     pub leaves: bool,
     phase: Phase,
     unsent: VecDeque<u8>,
     received: Vec<u8>,
-    /// Bytes that were queued, and of them sent, since it came.
+    /// Bytes queued, and bytes sent, since the client came.
     queued: u64,
     sent: u64,
     cookie: u64,
@@ -151,15 +151,15 @@ impl Client {
         self.queued += bytes.len() as u64;
     }
 
-    /// Bytes that it sends and takes in this action, at most: no message takes more than some dozen actions.
+    /// Most bytes to send and to take in this action. No message takes more than some dozen actions.
     #[must_use]
     pub fn piece(&self) -> usize {
         let waits = self.unsent.len().max(self.wire.untaken());
         self.manner.piece.max(waits / 16).max(1)
     }
 
-    /// Nanoseconds until it acts again, at most. Who has nothing to do looks less and less often; `asks`
-    /// says whether it would ask for more.
+    /// Most nanoseconds until the next action. A client without work acts less and less often. `asks` says whether
+    /// the client would ask for more.
     pub fn pause(&mut self, asks: bool) -> u64 {
         let takes = self.wire.untaken() > 0;
         let busy = !self.unsent.is_empty() || takes || asks && self.may_ask();
@@ -192,7 +192,7 @@ impl Client {
         self.pending.insert(self.cookie, pending);
     }
 
-    /// Says that it goes, once it has its answers.
+    /// Ends the conversation after the answers that are due.
     pub fn say_goodbye(&mut self) {
         let command = Command::Disconnect;
         let mut bytes = Vec::new();
@@ -221,7 +221,7 @@ impl Client {
     /// Takes at most `most` bytes of answers.
     ///
     /// # Errors
-    /// With what is wrong with them.
+    /// With the mistake of the server.
     pub fn take(&mut self, most: usize) -> Result<Vec<Answered>, String> {
         self.wire.take(most, &mut self.received);
         let mut answers = Vec::new();

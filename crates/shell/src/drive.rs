@@ -20,7 +20,7 @@ struct Change {
     given_up: bool,
 }
 
-/// A drive: what it holds for good, and what it holds until the power goes.
+/// A drive: durable bytes, and bytes that are there until the power goes.
 #[derive(Debug)]
 pub struct Drive {
     durable: Vec<u8>,
@@ -50,7 +50,7 @@ impl Drive {
         into.copy_from_slice(&self.current[at as usize..][..into.len()]);
     }
 
-    /// A flush is submitted; what it is to be ended with.
+    /// A flush is submitted. Returns the number for [`Drive::end_flush`].
     pub fn begin_flush(&mut self) -> u64 {
         self.clock += 1;
         self.clock

@@ -19,7 +19,7 @@ pub struct Range {
     pub used: u64,
 }
 
-/// A client asks for something that it wants.
+/// A client sends a request of its kind.
 pub fn ask(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
     let what = rng.below(32);
     match client.manner.wants {

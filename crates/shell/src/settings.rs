@@ -42,14 +42,14 @@ pub struct Settings {
     pub limits: Limits,
     /// Whether the server is on the thread of the pool.
     pub housed: bool,
-    /// Requests altogether; of the probe alone, if there is one.
+    /// Number of requests; in a world with a probe, number of the probe's requests.
     pub requests: u64,
     /// One action of a client in so many comes with each of these; 0: never.
     pub rates: Rates,
     /// After how long the pool flushes by itself.
     pub flush_after: Option<Duration>,
-    /// Whether the last client reads blocks of the last volume, which nobody else uses, one at a time: it must not wait
-    /// for others. Nothing fails in such a world.
+    /// Whether the last client is a probe: a client alone on the last volume that reads block after block. A probe must
+    /// not wait for other clients. No device fails in a world with a probe.
     pub probe: bool,
 }
 
@@ -77,7 +77,7 @@ impl Settings {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
         let mut volumes = draw_volumes(rng);
-        // Nobody uses it, but the probe if there is one.
+        // Only a probe uses this volume.
         let limits = VolumeLimits::default();
         volumes.push(VolumePlan { blocks: 40, used: 40, limits });
         let config = draw_config(rng, &volumes);

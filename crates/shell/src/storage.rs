@@ -27,11 +27,11 @@ pub struct Habits {
     pub least: Duration,
     /// The longest time of a command.
     pub most: Duration,
-    /// One flush in so many fails; 0: none.
+    /// One flush in this number fails; 0: no flush.
     pub flush_fails_one_in: u64,
-    /// One write in so many fails; 0: none.
+    /// One write in this number fails; 0: no write.
     pub write_fails_one_in: u64,
-    /// One read in so many fails; 0: none.
+    /// One read in this number fails; 0: no read.
     pub read_fails_one_in: u64,
 }
 
@@ -118,7 +118,7 @@ pub type SharedDrive = Arc<Mutex<Drive>>;
 pub struct Part {
     /// Its units in the whole.
     pub units: Range<u32>,
-    /// What is there; `None` of a device that has left.
+    /// The drive; `None` after the device has left the pool.
     pub drive: Option<SharedDrive>,
 }
 
@@ -152,7 +152,7 @@ pub struct ScriptedStorage {
 }
 
 impl ScriptedStorage {
-    /// A storage of these devices, one behind the other.
+    /// A storage with the units of all devices in a row.
     #[must_use]
     pub fn new(layout: Layout, parts: Vec<Part>, script: &Scripted, clock: &Clock) -> Self {
         ScriptedStorage {
@@ -307,7 +307,7 @@ impl Storage for ScriptedStorage {
         Arc::new(move || woken.store(true, Ordering::Release))
     }
 
-    /// A file that nobody looks at: the scheduler asks the script.
+    /// A file without a meaning: the scheduler asks the script.
     fn descriptor(&mut self) -> Option<OwnedFd> {
         File::open("/dev/null").ok().map(OwnedFd::from)
     }
@@ -343,7 +343,7 @@ impl Script {
     }
 }
 
-/// Dropping it is a power cut of what is on its way: each write on its way is there as a whole, or not, or in part.
+/// Dropping the storage kills the process: of each write under way the drive has all, a part, or nothing.
 impl Drop for ScriptedStorage {
     fn drop(&mut self) {
         for flight in std::mem::take(&mut self.flights) {

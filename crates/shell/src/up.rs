@@ -1,7 +1,7 @@
 //! A service that runs: pool, server, and when each of their threads sleeps.
 //!
 //! Invariants:
-//! * A thread that sleeps is not run before something wakes it: a completion, a message, a waker or its own time.
+//! * A sleeping thread runs only after a completion, a message, a call of its waker, or the end of its waiting time.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_micros(2);
 /// Until when a thread sleeps; for ever, if `None` inside.
 type Sleep = Option<Option<Duration>>;
 
-/// What wakes the storage that is open.
+/// The flag that the waker of the open storage sets.
 pub type StorageWoken = Arc<Mutex<Arc<AtomicBool>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -57,7 +57,7 @@ pub struct Up {
 pub struct Parts<'a> {
     /// The open pool.
     pub driver: Driver<AnyStorage>,
-    /// What the pool does on its own.
+    /// Duties of the pool without a request.
     pub upkeep: PoolUpkeep,
     /// The script of its storage.
     pub script: &'a Scripted,
@@ -153,7 +153,7 @@ impl Up {
     #[must_use]
     pub fn server_is_awake(&self) -> bool {
         let now = self.clock.passed();
-        // Its thread ends when it is over.
+        // The thread of the server ends when all connections have ended.
         if self.housed || self.stopper.is_over() {
             return false;
         }

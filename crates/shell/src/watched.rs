@@ -1,4 +1,4 @@
-//! A volume that is watched: what it answers, how long that took, and what it cost the thread of the pool.
+//! A watched volume: answers, waiting times, and time of the pool's thread.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct Seen {
     pub slowest: Duration,
 }
 
-/// A volume, and what was seen of it.
+/// A volume with a record of its answers.
 pub struct Watched {
     volume: Volume,
     clock: Clock,

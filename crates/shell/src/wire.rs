@@ -12,7 +12,7 @@ struct State {
     rng: Rng,
     to_server: VecDeque<u8>,
     to_client: VecDeque<u8>,
-    /// Bytes of replies that it holds.
+    /// Bytes of replies that fit into the connection.
     room: usize,
     /// One call in so many is cut short, or interrupted; 0: none.
     short_one_in: u64,

@@ -183,7 +183,7 @@ impl World {
         Ok(())
     }
 
-    /// One step of somebody, or time goes by.
+    /// Runs one step of a thread or a client, or advances the clock.
     fn turn(&mut self) -> Result<(), String> {
         self.report.steps += 1;
         if self.report.steps > STEPS {
@@ -278,7 +278,7 @@ impl World {
         Ok(())
     }
 
-    /// A client is gone; another one comes in its place later.
+    /// A client is gone. A new client takes its place later.
     fn lose_client(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let changes = judge::forget(&mut self.model, client);

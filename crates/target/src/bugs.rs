@@ -12,7 +12,7 @@ macro_rules! bugs {
         }
 
         impl ShellBug {
-            /// Every bug with what it does.
+            /// Every bug, with a description.
             pub const ALL: &[(ShellBug, &'static str)] = &[$((ShellBug::$name, $what),)*];
         }
     };

@@ -1,4 +1,4 @@
-//! The time of those who wait: that of the system, or one that a simulation sets.
+//! The clock of the system, or the clock of a simulation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl Clock {
         Clock(None)
     }
 
-    /// A clock that stands still until somebody advances it.
+    /// A clock that stands still until a call of [`Clock::advance`].
     #[must_use]
     pub fn by_hand() -> Clock {
         Clock(Some(Arc::new(ByHand { origin: Instant::now(), passed: AtomicU64::new(0) })))

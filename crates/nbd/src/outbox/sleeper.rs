@@ -1,16 +1,16 @@
-//! One thread that sleeps until there is something for it, and others that wake it.
+//! A thread that sleeps while it has no work, and the threads that wake it.
 //!
 //! Invariants:
-//! * Whoever adds something and then notifies, or wakes, keeps the sleeper from sleeping, or rings for it.
+//! * A thread that adds work and then notifies, or wakes, rings for the sleeper or keeps the sleeper awake.
 
-use super::sync::{AtomicBool, Ordering};
+use super::sync::{AtomicBool, Ordering, fence};
 
 /// Whether the sleeper sleeps, and whether somebody woke it.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
-    /// Whether it sleeps, or is about to, and nobody has rung for it.
+    /// The thread sleeps or is about to sleep, and no ring has come.
     asleep: AtomicBool,
-    /// Whether somebody woke it for another reason than something that was added since it last looked.
+    /// A thread has woken the sleeper, without adding work, since the sleeper last looked.
     woken: AtomicBool,
 }
 
@@ -19,10 +19,10 @@ impl Sleeper {
         Sleeper { asleep: AtomicBool::new(false), woken: AtomicBool::new(false) }
     }
 
-    /// Something was added. Calls `ring` if the sleeper sleeps.
+    /// Work was added. Calls `ring` if the sleeper sleeps.
     pub(crate) fn notify(&self, ring: impl FnOnce()) {
-        // Sequentially consistent, here and in `prepare`: either this sees that somebody sleeps, or that one sees what
-        // was added before.
+        // Sequentially consistent, here and in `prepare`: either this thread sees the sleep, or the sleeper sees the
+        // added work.
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
             ring();
         }
@@ -31,13 +31,15 @@ impl Sleeper {
     /// Ends the sleep, or keeps it from beginning.
     pub(crate) fn wake(&self, ring: impl FnOnce()) {
         self.woken.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         self.notify(ring);
     }
 
-    /// From now on whoever notifies must ring. Returns whether `has_news` or somebody has woken it; then it must not
-    /// sleep.
+    /// From now on a thread that notifies must ring. Returns whether `has_news`, or a thread has woken the sleeper: the
+    /// sleeper must not sleep then.
     pub(crate) fn prepare(&self, has_news: impl FnOnce() -> bool) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let woken = self.woken.swap(false, Ordering::SeqCst);
         woken || has_news()
     }

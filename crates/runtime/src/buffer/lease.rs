@@ -11,12 +11,12 @@ const WRITER: u32 = u32::MAX;
 pub(crate) struct Leases(Box<[AtomicU32]>);
 
 impl Leases {
-    /// Those of so many blocks, all free.
+    /// Free leases for a number of blocks.
     pub(crate) fn new(blocks: usize) -> Leases {
         Leases((0..blocks).map(|_| AtomicU32::new(0)).collect())
     }
 
-    /// Takes leases to read. `false` if somebody writes one of the blocks: those before it are taken then.
+    /// Takes leases to read. Returns `false` if a block has a writer; the blocks before that block are taken.
     #[must_use]
     pub(crate) fn read(&self, blocks: Range<usize>) -> bool {
         self.0[blocks].iter().all(|lease| {
@@ -26,7 +26,7 @@ impl Leases {
         })
     }
 
-    /// Takes leases to write. `false` if somebody has one of the blocks: those before it are taken then.
+    /// Takes leases to write. Returns `false` if a block has a lease; the blocks before that block are taken.
     #[must_use]
     pub(crate) fn write(&self, blocks: Range<usize>) -> bool {
         self.0[blocks].iter().all(|lease| {

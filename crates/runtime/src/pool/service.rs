@@ -123,8 +123,8 @@ impl Service {
         Next::Step
     }
 
-    /// Closes the pool and opens it again; `None` if it could not be opened. A pool that cannot be closed stays as it
-    /// is.
+    /// Closes the pool and opens the pool again; `None` after a failed opening. A pool that cannot be closed stays
+    /// open.
     pub(super) fn reopen(mut self, reopening: Reopening) -> Option<Service> {
         if let Err(error) = self.close() {
             reopening.refuse(error);
@@ -234,8 +234,8 @@ impl Service {
         closed
     }
 
-    /// Hands what waits to the engine; returns what holds up the rest. Of questions it looks at a bounded part: what
-    /// has ended meanwhile, and the poller, have their turn before more.
+    /// Hands waiting jobs to the engine; returns the reason why the rest waits. A step looks at a bounded number of
+    /// pieces of questions: ended requests and the poller get their turn before the next pieces.
     fn begin(&mut self) -> Held {
         let (now, engine) = (self.driver.clock().now(), self.driver.engine());
         let (held, most) = (engine.staged_blocks(), engine.max_staged_blocks());
@@ -326,7 +326,7 @@ pub(super) enum Next {
 /// Why what waits is not handed to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
-    /// Nothing waits, or the rest has only to be begun.
+    /// No job waits, or the rest can begin in the next step.
     No,
     /// The engine has enough for now.
     Busy,

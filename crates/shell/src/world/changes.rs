@@ -29,8 +29,8 @@ pub(super) fn heard<T>(told: &Told<T>) -> Option<T> {
     told.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// The files of all devices. While they are spoiled none can be opened: a path was renamed, or the process has as many
-/// files as it may have.
+/// The files of all devices. While the files are spoiled no opening succeeds: a path was renamed, or the process has
+/// used up its file descriptors.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Files {
     spoiled: Arc<AtomicBool>,

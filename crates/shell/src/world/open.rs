@@ -88,7 +88,7 @@ impl World {
         driver.carry_out(HostRequest::Close).map(drop).map_err(|error| error.to_string())
     }
 
-    /// Opens the pool, judges what is there, and if it `goes_on`, serves it.
+    /// Opens the pool, judges all blocks, and serves the pool if `goes_on`.
     pub(super) fn open(&mut self, goes_on: bool) -> Result<(), String> {
         self.script.script().habits = self.settings.habits.sound();
         self.clients.clear();

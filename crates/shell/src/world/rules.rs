@@ -10,7 +10,7 @@ use crate::watched::look;
 /// The longest time of a block's read of a volume that nobody else uses, beside that of the device.
 const PROBE: Duration = Duration::from_millis(5);
 
-/// Bytes that a volume may move beyond its limit before it waits: a piece of a long request.
+/// Most bytes beyond a volume's limit before the volume waits: a piece of a long request.
 const OVER: u64 = 1 << 20;
 
 /// Commands of a device that a read of a block may wait for, one after the other.
