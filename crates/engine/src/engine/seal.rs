@@ -280,7 +280,7 @@ impl Sealer {
         worked
     }
 
-    /// Seals a chunk of what hosts wrote, as [`Engine::seal`], if that may be.
+    /// Seals a chunk of what hosts wrote, as [`Sealer::seal`], if that may be.
     fn seal_of_host<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
@@ -309,7 +309,7 @@ impl Sealer {
         worked
     }
 
-    /// Whether any queue of the host may be to be sealed: what [`Engine::is_to_be_sealed`] looks at, at a glance.
+    /// Whether any queue of the host may be to be sealed: what [`Sealer::is_to_be_sealed`] looks at, at a glance.
     pub(crate) fn hosts_may_be_ripe<P: Payload>(&self, p: &Parts<P>) -> bool {
         let waiting = p.cache.waiting();
         waiting > 0 && (p.cache.is_ripe() || !p.is_cached() || waiting > self.patient(p))
