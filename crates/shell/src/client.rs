@@ -54,7 +54,7 @@ pub enum Wants {
 
 /// What a request is about.
 #[derive(Debug)]
-pub enum Asked {
+pub enum AwaitedReply {
     /// A read.
     Read(PendingRead),
     /// A write, a trim or a zeroing, which is durable when it is answered if the flag is set.
@@ -69,9 +69,9 @@ pub enum Asked {
 
 /// A request under way.
 #[derive(Debug)]
-pub struct Pending {
+pub struct Unanswered {
     /// What.
-    pub asked: Asked,
+    pub asked: AwaitedReply,
     /// Bytes that are read.
     reads: u64,
     /// When its last byte is sent, as a number of bytes; and the time when that was.
@@ -84,7 +84,7 @@ pub struct Pending {
 #[derive(Debug)]
 pub struct Answered {
     /// The request.
-    pub pending: Pending,
+    pub pending: Unanswered,
     /// The error; 0: none.
     pub error: u32,
     /// Contents of the blocks that were read.
@@ -102,7 +102,7 @@ enum Phase {
 
 /// A client.
 #[derive(Debug)]
-pub struct Client {
+pub struct ScriptedClient {
     /// How it behaves.
     pub manner: Manner,
     /// Its connection.
@@ -121,14 +121,14 @@ pub struct Client {
     sent: u64,
     cookie: u64,
     /// Requests under way.
-    pub pending: BTreeMap<u64, Pending>,
+    pub pending: BTreeMap<u64, Unanswered>,
 }
 
-impl Client {
+impl ScriptedClient {
     /// A client that begins to shake hands.
     #[must_use]
-    pub fn new(manner: Manner, export: &str, wire: Wire, acts: Duration) -> Client {
-        let mut client = Client {
+    pub fn new(manner: Manner, export: &str, wire: Wire, acts: Duration) -> ScriptedClient {
+        let mut client = ScriptedClient {
             manner,
             wire,
             acts,
@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Asks.
-    pub fn ask(&mut self, header: Header, payload: &[u8], asked: Asked) {
+    pub fn ask(&mut self, header: Header, payload: &[u8], asked: AwaitedReply) {
         self.cookie += 1;
         let header = Header { cookie: self.cookie, ..header };
         let mut bytes = Vec::with_capacity(32 + payload.len());
@@ -188,7 +188,7 @@ impl Client {
         bytes.extend_from_slice(payload);
         self.queue(&bytes);
         let reads = if header.command == Command::Read { header.length } else { 0 };
-        let pending = Pending { asked, reads, last_byte: self.queued, sent: None };
+        let pending = Unanswered { asked, reads, last_byte: self.queued, sent: None };
         self.pending.insert(self.cookie, pending);
     }
 

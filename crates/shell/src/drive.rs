@@ -22,7 +22,7 @@ struct Change {
 
 /// A drive: durable bytes, and bytes that are there until the power goes.
 #[derive(Debug)]
-pub struct Drive {
+pub struct ScriptedDrive {
     durable: Vec<u8>,
     current: Vec<u8>,
     log: Vec<Change>,
@@ -30,12 +30,12 @@ pub struct Drive {
     clock: u64,
 }
 
-impl Drive {
+impl ScriptedDrive {
     /// An empty drive of so many bytes.
     #[must_use]
-    pub fn new(bytes: u64) -> Drive {
+    pub fn new(bytes: u64) -> ScriptedDrive {
         let empty = vec![0; bytes as usize];
-        Drive { durable: empty.clone(), current: empty, log: Vec::new(), clock: 0 }
+        ScriptedDrive { durable: empty.clone(), current: empty, log: Vec::new(), clock: 0 }
     }
 
     /// Changes bytes.
@@ -94,7 +94,7 @@ fn put(to: &mut [u8], at: u64, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    fn held(drive: &Drive) -> Vec<u8> {
+    fn held(drive: &ScriptedDrive) -> Vec<u8> {
         let mut bytes = vec![0; 3];
         (0..3).for_each(|sector| drive.read(sector * 512, &mut bytes[sector as usize..][..1]));
         bytes
@@ -104,7 +104,7 @@ mod tests {
     fn what_was_complete_before_a_flush_is_kept_and_the_rest_in_any_mixture() {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..64 {
-            let mut drive = Drive::new(4096);
+            let mut drive = ScriptedDrive::new(4096);
             drive.write(0, vec![1; 512]);
             let flush = drive.begin_flush();
             drive.write(512, vec![2; 512]);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_a_failed_flush_gave_up_no_later_flush_makes_durable() {
         let lost = (0..64).filter(|&seed| {
-            let mut drive = Drive::new(4096);
+            let mut drive = ScriptedDrive::new(4096);
             drive.write(0, vec![1; 512]);
             let flush = drive.begin_flush();
             drive.end_flush(flush, false);

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thermocline_target::bugs::{self, ShellBug};
 
-use crate::world::World;
+use crate::world::ShellWorld;
 
 /// Looks for a bug in so many worlds, from `seed` on. Returns how many it took, and what was wrong; a catch counts only
 /// if nothing is wrong in the same world without the bug.
@@ -12,14 +12,14 @@ use crate::world::World;
 pub fn hunt(bug: ShellBug, seed: u64, worlds: u64) -> Option<(u64, String)> {
     for world in seed..seed + worlds {
         bugs::set(Some(bug));
-        let found = catch_unwind(AssertUnwindSafe(|| World::run(world)));
+        let found = catch_unwind(AssertUnwindSafe(|| ShellWorld::run(world)));
         bugs::set(None);
         let wrong = match found {
             Ok(Ok(_)) => continue,
             Ok(Err(what)) => what,
             Err(_) => "a panic".to_owned(),
         };
-        if World::run(world).is_ok() {
+        if ShellWorld::run(world).is_ok() {
             return Some((world - seed + 1, wrong));
         }
     }

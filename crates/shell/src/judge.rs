@@ -7,12 +7,12 @@ use thermocline_sim::data::{Content, Stamp};
 use thermocline_sim::model::{Model, Outcome};
 use thermocline_types::{Lba, Rng};
 
-use crate::client::{Answered, Asked, Client, Wants};
+use crate::client::{Answered, AwaitedReply, ScriptedClient, Wants};
 use crate::storage::Hits;
 
 /// The part of a volume that a client asks about.
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub struct UsedRange {
     /// All of the volume.
     pub all: Extent,
     /// Blocks at its front that are read and written.
@@ -20,7 +20,7 @@ pub struct Range {
 }
 
 /// A client sends a request of its kind.
-pub fn ask(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
+pub fn ask(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     let what = rng.below(32);
     match client.manner.wants {
         Wants::Status => status(model, rng, client, range),
@@ -54,7 +54,7 @@ fn length(rng: &mut Rng) -> u64 {
     }
 }
 
-fn extent(rng: &mut Rng, range: Range, most: u64) -> Extent {
+fn extent(rng: &mut Rng, range: UsedRange, most: u64) -> Extent {
     let lba = rng.below(range.used);
     let blocks = 1 + rng.below(most.min(range.used - lba));
     Extent { lba, blocks, ..range.all }
@@ -66,12 +66,12 @@ fn header(command: Command, extent: Extent, flags: u16) -> Header {
     Header { command, flags, cookie: 0, offset, length }
 }
 
-fn read(model: &mut Model, client: &mut Client, extent: Extent) {
+fn read(model: &mut Model, client: &mut ScriptedClient, extent: Extent) {
     let read = model.begin_read(extent);
-    client.ask(header(Command::Read, extent, 0), &[], Asked::Read(read));
+    client.ask(header(Command::Read, extent, 0), &[], AwaitedReply::Read(read));
 }
 
-fn write(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
+fn write(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     let most = length(rng);
     let extent = extent(rng, range, most);
     let fua = rng.below(6) == 0;
@@ -83,26 +83,26 @@ fn write(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
     }
     let stated = client.manner.framing == thermocline_nbd::protocol::request::Framing::Extended;
     let flags = if fua { flag::FUA } else { 0 } | if stated { flag::PAYLOAD_LENGTH } else { 0 };
-    client.ask(header(Command::Write, extent, flags), &payload, Asked::Change(version, fua));
+    client.ask(header(Command::Write, extent, flags), &payload, AwaitedReply::Change(version, fua));
 }
 
-fn zero(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
+fn zero(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     let most = [4, 64, 600][rng.below(3) as usize];
     let extent = extent(rng, range, most);
     let fua = rng.below(4) == 0;
     let command = [Command::Trim, Command::WriteZeroes][rng.below(2) as usize];
     let version = model.begin_change(extent, true);
     let flags = if fua { flag::FUA } else { 0 };
-    client.ask(header(command, extent, flags), &[], Asked::Change(version, fua));
+    client.ask(header(command, extent, flags), &[], AwaitedReply::Change(version, fua));
 }
 
-fn flush(model: &mut Model, client: &mut Client, range: Range) {
+fn flush(model: &mut Model, client: &mut ScriptedClient, range: UsedRange) {
     let flush = model.begin_flush(Some(range.all.volume));
     let header = Header { command: Command::Flush, flags: 0, cookie: 0, offset: 0, length: 0 };
-    client.ask(header, &[], Asked::Flush(flush));
+    client.ask(header, &[], AwaitedReply::Flush(flush));
 }
 
-fn status(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
+fn status(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     if client.manner.framing == thermocline_nbd::protocol::request::Framing::Simple {
         return flush(model, client, range);
     }
@@ -110,17 +110,17 @@ fn status(model: &mut Model, rng: &mut Rng, client: &mut Client, range: Range) {
     let asked = Extent { lba, blocks: range.all.blocks - lba, ..range.all };
     let flags = if rng.below(4) == 0 { flag::REQ_ONE } else { 0 };
     let read = model.begin_read(Extent { blocks: range.used - lba, ..asked });
-    client.ask(header(Command::BlockStatus, asked, flags), &[], Asked::Status(read, asked));
+    client.ask(header(Command::BlockStatus, asked, flags), &[], AwaitedReply::Status(read, asked));
 }
 
 /// A request that must be refused.
-fn wrong(rng: &mut Rng, client: &mut Client, range: Range) {
+fn wrong(rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     let header = match rng.below(3) {
         0 => header(Command::Read, Extent { lba: range.all.blocks, blocks: 1, ..range.all }, 0),
         1 => header(Command::Flush, Extent { lba: 1, blocks: 1, ..range.all }, 0),
         _ => header(Command::Other(77), Extent { lba: 0, blocks: 1, ..range.all }, 0),
     };
-    client.ask(header, &[], Asked::Wrong);
+    client.ask(header, &[], AwaitedReply::Wrong);
 }
 
 /// Judges an answer. `hits` are errors of devices that explain errors.
@@ -135,48 +135,52 @@ pub fn answer(model: &mut Model, answered: Answered, hits: Hits) -> Result<(), S
     };
     let any = hits.reads + hits.changes > 0;
     match pending.asked {
-        Asked::Read(read) if error == 0 => match model.end_read(read, contents.into_iter()) {
-            Some(verdict) => Err(verdict.to_string()),
-            None => Ok(()),
-        },
-        Asked::Status(read, _) if error == 0 => {
+        AwaitedReply::Read(read) if error == 0 => {
+            match model.end_read(read, contents.into_iter()) {
+                Some(verdict) => Err(verdict.to_string()),
+                None => Ok(()),
+            }
+        }
+        AwaitedReply::Status(read, _) if error == 0 => {
             let zeros = std::iter::repeat_n(Content::Zeros, hole as usize / BLOCK_BYTES);
             match model.end_read(read, zeros) {
                 Some(verdict) => Err(format!("told as a hole: {verdict}")),
                 None => Ok(()),
             }
         }
-        Asked::Read(read) | Asked::Status(read, _) => {
+        AwaitedReply::Read(read) | AwaitedReply::Status(read, _) => {
             model.drop_read(read);
             failed(any, "a read")
         }
-        Asked::Change(version, durable) if error == 0 => {
+        AwaitedReply::Change(version, durable) if error == 0 => {
             let outcome = if durable { Outcome::Durable } else { Outcome::Done };
             model.end_change(version, outcome);
             Ok(())
         }
-        Asked::Change(version, _) => {
+        AwaitedReply::Change(version, _) => {
             model.end_change(version, Outcome::Failed);
             failed(any, "a change")
         }
-        Asked::Flush(flush) if error == 0 => {
+        AwaitedReply::Flush(flush) if error == 0 => {
             model.end_flush(flush);
             Ok(())
         }
-        Asked::Flush(_) => failed(any, "a flush"),
-        Asked::Wrong if error == 0 => Err("a request that is none was carried out".to_owned()),
-        Asked::Wrong => Ok(()),
+        AwaitedReply::Flush(_) => failed(any, "a flush"),
+        AwaitedReply::Wrong if error == 0 => {
+            Err("a request that is none was carried out".to_owned())
+        }
+        AwaitedReply::Wrong => Ok(()),
     }
 }
 
 /// A client is gone, and hears no answer. Returns the changes that may still be made.
-pub fn forget(model: &mut Model, client: &mut Client) -> Vec<u64> {
+pub fn forget(model: &mut Model, client: &mut ScriptedClient) -> Vec<u64> {
     let mut changes = Vec::new();
     for pending in std::mem::take(&mut client.pending).into_values() {
         match pending.asked {
-            Asked::Read(read) | Asked::Status(read, _) => model.drop_read(read),
-            Asked::Change(version, _) => changes.push(version),
-            Asked::Flush(_) | Asked::Wrong => {}
+            AwaitedReply::Read(read) | AwaitedReply::Status(read, _) => model.drop_read(read),
+            AwaitedReply::Change(version, _) => changes.push(version),
+            AwaitedReply::Flush(_) | AwaitedReply::Wrong => {}
         }
     }
     changes

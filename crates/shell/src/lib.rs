@@ -1,7 +1,8 @@
-//! The simulation of the shell: a pool with its turns and limits, device changes, and NBD clients, all on one thread and
-//! in virtual time. One seed decides what happens and in which order.
+//! The simulation of the shell: a pool with its turns and limits, device changes, and NBD clients, all on one thread
+//! and in virtual time. One seed decides what happens and in which order.
 //!
-//! Engine, pool and server are the code of the product. The drives, the clients and the clock are scripted. The judge is the
+//! Engine, pool and server are the code of the product. The drives, the clients and the clock are scripted. The judge
+//! is the
 //! model of `thermocline-sim`, and rules for what nobody may wait for.
 //!
 //! Invariants:

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use thermocline_shell::settings::Settings;
-use thermocline_shell::world::{Report, World};
+use thermocline_shell::world::{Report, ShellWorld};
 
 const USAGE: &str = "usage: thermocline-shell [--seed N] [--worlds M]
        thermocline-shell --only SEED
@@ -68,7 +68,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 
 /// A world; a panic is a finding as any other.
 fn run(seed: u64) -> Result<Report, String> {
-    let result = catch_unwind(AssertUnwindSafe(|| World::run(seed)));
+    let result = catch_unwind(AssertUnwindSafe(|| ShellWorld::run(seed)));
     result.unwrap_or_else(|_| Err("a panic".to_owned()))
 }
 

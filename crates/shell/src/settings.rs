@@ -45,7 +45,7 @@ pub struct Settings {
     /// Number of requests; in a world with a probe, number of the probe's requests.
     pub requests: u64,
     /// One action of a client in so many comes with each of these; 0: never.
-    pub rates: Rates,
+    pub rates: Odds,
     /// After how long the pool flushes by itself.
     pub flush_after: Option<Duration>,
     /// Whether the last client is a probe: a client alone on the last volume that reads block after block. A probe must
@@ -55,7 +55,7 @@ pub struct Settings {
 
 /// How often things happen.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {
+pub struct Odds {
     /// The power goes.
     pub kill: u64,
     /// The service is stopped in order.
@@ -93,7 +93,7 @@ impl Settings {
         };
         let clients = draw_clients(rng, &volumes);
         let often = |rng: &mut Rng, many| if rng.below(2) == 0 { many } else { 0 };
-        let rates = Rates {
+        let rates = Odds {
             kill: often(rng, 600),
             stop: often(rng, 1500),
             change: often(rng, 400),
@@ -123,7 +123,7 @@ impl Settings {
         self.probe = true;
         self.requests = 20 + self.requests / 20;
         self.habits = self.habits.sound();
-        self.rates = Rates { leave: self.rates.leave, ..Rates::default() };
+        self.rates = Odds { leave: self.rates.leave, ..Odds::default() };
         self.volumes.iter_mut().for_each(|volume| volume.limits.share = 1);
         // Some who ask for as much as they can of what costs most.
         for manner in self.clients.iter_mut().filter(|manner| manner.wants == Wants::Status) {

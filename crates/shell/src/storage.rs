@@ -18,7 +18,7 @@ use thermocline_runtime::storage::{Command, Completion, Fault, Layout, Storage, 
 use thermocline_target::Clock;
 use thermocline_types::{DeviceId, Rng, UnitId};
 
-use crate::drive::Drive;
+use crate::drive::ScriptedDrive;
 
 /// How long commands take, and how often they fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl Scripted {
 }
 
 /// A drive that may be in use.
-pub type SharedDrive = Arc<Mutex<Drive>>;
+pub type SharedDrive = Arc<Mutex<ScriptedDrive>>;
 
 /// A device of the pool.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl ScriptedStorage {
         (part, at - self.layout.start(UnitId(self.parts[part].units.start)).0)
     }
 
-    fn drive(&self, part: usize) -> MutexGuard<'_, Drive> {
+    fn drive(&self, part: usize) -> MutexGuard<'_, ScriptedDrive> {
         let drive = self.parts[part].drive.as_ref().expect("commands of others are refused");
         drive.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,9 +15,9 @@ use thermocline_sim::model::{Model, Outcome, PendingFlush};
 use thermocline_target::Clock;
 use thermocline_types::Rng;
 
-use crate::client::{Client, Wants};
-use crate::judge::{self, Range};
-use crate::settings::{Rates, Settings, draw_volume_limits};
+use crate::client::{ScriptedClient, Wants};
+use crate::judge::{self, UsedRange};
+use crate::settings::{Odds, Settings, draw_volume_limits};
 use crate::storage::{Hits, Scripted, SharedDrive};
 use crate::up::{StorageWoken, Up};
 use crate::watched::SeenHandle;
@@ -86,7 +86,7 @@ struct VolumeOf {
 }
 
 /// A world.
-pub struct World {
+pub struct ShellWorld {
     settings: Settings,
     rng: Rng,
     seed: u64,
@@ -100,7 +100,7 @@ pub struct World {
     volumes: Vec<VolumeOf>,
     up: Option<Up>,
     woken: StorageWoken,
-    clients: Vec<Client>,
+    clients: Vec<ScriptedClient>,
     /// Changes of clients that are gone, with their connection and volume.
     orphans: Vec<(Wire, usize, Vec<u64>)>,
     changing: Option<Changing>,
@@ -123,13 +123,13 @@ struct Stopping {
     asked: bool,
 }
 
-impl World {
+impl ShellWorld {
     /// Runs the world of `seed`.
     ///
     /// # Errors
     /// With what is wrong, and the virtual time of it.
     pub fn run(seed: u64) -> Result<Report, String> {
-        World::run_with(seed, Settings::draw(seed))
+        ShellWorld::run_with(seed, Settings::draw(seed))
     }
 
     /// As [`World::run`], with other settings.
@@ -137,7 +137,7 @@ impl World {
     /// # Errors
     /// As there.
     pub fn run_with(seed: u64, settings: Settings) -> Result<Report, String> {
-        let mut world = World::new(seed, settings)?;
+        let mut world = ShellWorld::new(seed, settings)?;
         let result = world.play();
         world.report.time = world.clock.passed();
         world.report.hash = world.hasher.finish();
@@ -168,7 +168,7 @@ impl World {
         }
         self.volumes.iter_mut().for_each(|volume| volume.limited = Limited::default());
         let until = self.clock.passed() + PATIENCE;
-        let waits = |world: &World| {
+        let waits = |world: &ShellWorld| {
             let clients = world.clients.iter();
             world.changing.is_some() || clients.filter(|client| !client.is_idle()).count() > 0
         };
@@ -259,7 +259,7 @@ impl World {
             asks -= 1;
             let volume = &self.volumes[client.manner.volume];
             let all = Extent { volume: volume.id, lba: 0, blocks: volume.blocks };
-            let range = Range { all, used: volume.used };
+            let range = UsedRange { all, used: volume.used };
             judge::ask(&mut self.model, &mut self.rng, client, range);
             let counts = !self.settings.probe || client.manner.wants == Wants::Probe;
             self.asks += u64::from(counts);
@@ -299,7 +299,7 @@ impl World {
         let wire = Wire::new(self.rng.next_u64(), manner.room, manner.short_one_in);
         // A server that is being stopped lets nobody in.
         let acts = if self.stopping.is_some() { Duration::MAX } else { acts };
-        let client = Client::new(manner, &self.volumes[manner.volume].name, wire, acts);
+        let client = ScriptedClient::new(manner, &self.volumes[manner.volume].name, wire, acts);
         if let (Some(up), None) = (&self.up, &self.stopping) {
             up.server().welcome(client.wire.end());
         }
@@ -311,7 +311,7 @@ impl World {
 
     /// Changes of clients that are gone are over when the server and the volume have nothing of them any more.
     fn bury(&mut self) {
-        let World { orphans, volumes, model, .. } = self;
+        let ShellWorld { orphans, volumes, model, .. } = self;
         orphans.retain(|(wire, volume, changes)| {
             let over = crate::watched::look(&volumes[*volume].seen).under_way == 0;
             if wire.is_closed() && over {
@@ -327,7 +327,7 @@ impl World {
         if self.asks >= self.settings.requests || self.stopping.is_some() {
             return Ok(());
         }
-        let rates: Rates = self.settings.rates;
+        let rates: Odds = self.settings.rates;
         let mut comes = |one_in: u64| one_in > 0 && self.rng.below(one_in) == 0;
         let [kill, stop, change, refusal, leave, limit] =
             [rates.kill, rates.stop, rates.change, rates.refusal, rates.leave, rates.limit]

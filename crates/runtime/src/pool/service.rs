@@ -16,9 +16,9 @@ use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
 use super::turns::{Cost, Turn, Turns};
 use super::{Answer, BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
-use crate::{AnyStorage, Driver, Ended};
+use crate::{AnyStorage, Buffer, Driver, Ended};
 
-/// Pieces of questions that a step looks at. Chosen, not measured: they take about as long as two turns of small requests.
+/// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
 const PIECES: u32 = 4;
 
 /// What runs on the thread.
@@ -282,34 +282,45 @@ impl Service {
                     answer(Err(HostError::Failed));
                 }
                 Job::Request { what, answer, of } => {
-                    let id = RequestId(
-                        self.answers.insert((answer, cost.is_request.then_some(volume))) as u64,
-                    );
-                    // The handles in it are cheap to clone; the engine keeps what it takes.
-                    let taken = self.driver.submit(id, what.clone());
-                    if taken == Err(Rejected::Busy) {
-                        let (answer, _) = self.answers.remove(id.0 as usize);
-                        self.waiting.put_back(volume, cost, Job::Request { what, answer, of });
+                    if let Err(busy) = self.submit(what, answer, of, volume, cost) {
+                        self.waiting.put_back(volume, cost, busy);
                         return Held::Busy;
-                    }
-                    if let Some(known) = of {
-                        self.shared.begun(&known);
-                    }
-                    match (taken, what) {
-                        (Err(_), _) => {
-                            let (answer, volume) = self.answers.remove(id.0 as usize);
-                            volume.inspect(|&volume| self.waiting.ended(volume));
-                            answer(Err(HostError::Failed));
-                        }
-                        (Ok(()), HostRequest::DeleteVolume { volume }) => {
-                            self.waiting.forget(volume.0);
-                        }
-                        (Ok(()), _) => {}
                     }
                 }
             }
         }
         Held::Busy
+    }
+
+    /// Hands a request to the engine; returns the request if the engine is busy.
+    fn submit(
+        &mut self,
+        what: HostRequest<Buffer>,
+        answer: Answer,
+        of: Option<Arc<Known>>,
+        volume: u32,
+        cost: Cost,
+    ) -> Result<(), Job> {
+        let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
+        // The handles in it are cheap to clone; the engine keeps what it takes.
+        let taken = self.driver.submit(id, what.clone());
+        if taken == Err(Rejected::Busy) {
+            let (answer, _) = self.answers.remove(id.0 as usize);
+            return Err(Job::Request { what, answer, of });
+        }
+        if let Some(known) = of {
+            self.shared.begun(&known);
+        }
+        match (taken, what) {
+            (Err(_), _) => {
+                let (answer, volume) = self.answers.remove(id.0 as usize);
+                volume.inspect(|&volume| self.waiting.ended(volume));
+                answer(Err(HostError::Failed));
+            }
+            (Ok(()), HostRequest::DeleteVolume { volume }) => self.waiting.forget(volume.0),
+            (Ok(()), _) => {}
+        }
+        Ok(())
     }
 }
 

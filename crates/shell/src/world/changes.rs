@@ -9,8 +9,8 @@ use thermocline_runtime::{AnyStorage, Driver, ReopenError};
 use thermocline_target::Clock;
 use thermocline_types::{DeviceId, Rng};
 
-use super::World;
-use crate::drive::Drive;
+use super::ShellWorld;
+use crate::drive::ScriptedDrive;
 use crate::settings::{devices_of, in_state};
 use crate::storage::{Part, Scripted, ScriptedStorage, SharedDrive};
 use crate::up::StorageWoken;
@@ -100,7 +100,7 @@ impl Opener {
     }
 }
 
-impl World {
+impl ShellWorld {
     pub(super) fn opener(&mut self) -> Opener {
         Opener {
             config: self.config.clone(),
@@ -165,7 +165,7 @@ impl World {
                 let more = units[0] + self.rng.below(8) as u32;
                 let new = *devices_of(&[&units[..], &[more]].concat()).last().expect("one more");
                 let bytes = self.config.geometry.unit_bytes() * u64::from(more);
-                drives.push(Some(Arc::new(Mutex::new(Drive::new(bytes)))));
+                drives.push(Some(Arc::new(Mutex::new(ScriptedDrive::new(bytes)))));
                 [&now[..], &[new]].concat()
             }
             _ => return None,

@@ -15,14 +15,14 @@ use thermocline_types::Rng;
 
 use super::changes::{Files, Opener};
 use super::rules::Limited;
-use super::{Report, VolumeOf, World};
-use crate::drive::Drive;
+use super::{Report, ShellWorld, VolumeOf};
+use crate::drive::ScriptedDrive;
 use crate::settings::Settings;
 use crate::storage::{Hits, Scripted};
 use crate::up::{Parts, Up};
 
-impl World {
-    pub(super) fn new(seed: u64, settings: Settings) -> Result<World, String> {
+impl ShellWorld {
+    pub(super) fn new(seed: u64, settings: Settings) -> Result<ShellWorld, String> {
         let mut rng = Rng::new(seed ^ 0x005E_ED0F_5E11);
         let clock = Clock::by_hand();
         let script = Scripted::new(rng.next_u64(), settings.habits.sound());
@@ -30,9 +30,9 @@ impl World {
         let geometry = config.geometry;
         let drives = geometry.device_units().map(|(_, units)| {
             let bytes = geometry.unit_bytes() * units.len() as u64;
-            Some(Arc::new(Mutex::new(Drive::new(bytes))))
+            Some(Arc::new(Mutex::new(ScriptedDrive::new(bytes))))
         });
-        let mut world = World {
+        let mut world = ShellWorld {
             drives: drives.collect(),
             config,
             rng,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thermocline_runtime::VolumeLimits;
 
-use super::World;
+use super::ShellWorld;
 use crate::watched::look;
 
 /// The longest time of a block's read of a volume that nobody else uses, beside that of the device.
@@ -27,7 +27,7 @@ pub struct Limited {
     under_way: u64,
 }
 
-impl World {
+impl ShellWorld {
     /// Gives a volume limits.
     pub(super) fn set_limits(&mut self, index: usize, limits: VolumeLimits) {
         let now = self.clock.passed();

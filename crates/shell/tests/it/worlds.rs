@@ -1,12 +1,12 @@
 //! Worlds in which nothing may be wrong.
 
-use thermocline_shell::world::{Report, World};
+use thermocline_shell::world::{Report, ShellWorld};
 
 /// Worlds that every run goes through. `WORLDS=100000` looks at more.
 const WORLDS: u64 = 150;
 
 fn run(seed: u64) -> Report {
-    let world = World::run(seed);
+    let world = ShellWorld::run(seed);
     world.unwrap_or_else(|what| panic!("cargo xtask shell --only {seed}: {what}"))
 }
 
