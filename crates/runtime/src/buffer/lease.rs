@@ -21,7 +21,7 @@ impl Leases {
     pub(crate) fn read(&self, blocks: Range<usize>) -> bool {
         self.0[blocks].iter().all(|lease| {
             // A reader more, unless there is a writer. Acquire: what a writer wrote before it left can be seen.
-            let more = |count: u32| (count < WRITER - 1).then_some(count + 1);
+            let more = |count: u32| (count < WRITER - 1).then(|| count + 1);
             lease.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).is_ok()
         })
     }
