@@ -453,12 +453,8 @@ impl<P: Payload> Engine<P> {
     /// The device answered `op`: the job that sent the command continues.
     pub(crate) fn answered(&mut self, op: OpId, done: Result<Done<P>, DeviceError>) {
         let asked = self.parts.ops.remove(op.0 as usize);
-        let mut judge = Judge {
-            parts: &mut self.parts,
-            recovery: self.recovery.as_deref(),
-            collector: &self.collector,
-            scrubber: &mut self.scrubber,
-        };
+        let recovery = self.recovery.as_deref();
+        let mut judge = Judge::new(&mut self.parts, recovery, &self.collector, &mut self.scrubber);
         let judged = judge.judged(op.0 as usize, asked, done);
         let Some(Judged { asked, done, lost }) = judged else { return };
         let status = done.as_ref().map(|_| ()).map_err(|error| *error);

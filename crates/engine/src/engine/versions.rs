@@ -102,13 +102,23 @@ impl<P> Judged<P> {
 
 /// Judges answers: it asks those who asked the devices whether what was read is right.
 pub(crate) struct Judge<'a, P: Payload> {
-    pub(crate) parts: &'a mut Parts<P>,
-    pub(crate) recovery: Option<&'a Recovery<P>>,
-    pub(crate) collector: &'a Collector<P>,
-    pub(crate) scrubber: &'a mut Scrubber,
+    parts: &'a mut Parts<P>,
+    recovery: Option<&'a Recovery<P>>,
+    collector: &'a Collector<P>,
+    scrubber: &'a mut Scrubber,
 }
 
-impl<P: Payload> Judge<'_, P> {
+impl<'a, P: Payload> Judge<'a, P> {
+    /// The jobs that know what was asked.
+    pub(crate) fn new(
+        parts: &'a mut Parts<P>,
+        recovery: Option<&'a Recovery<P>>,
+        collector: &'a Collector<P>,
+        scrubber: &'a mut Scrubber,
+    ) -> Judge<'a, P> {
+        Judge { parts, recovery, collector, scrubber }
+    }
+
     /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
     /// while they are.
     #[inline]
