@@ -50,7 +50,7 @@ impl ScriptedDrive {
         into.copy_from_slice(&self.current[at as usize..][..into.len()]);
     }
 
-    /// A flush is submitted. Returns the number for [`Drive::end_flush`].
+    /// A flush is submitted. Returns the number for [`ScriptedDrive::end_flush`].
     pub fn begin_flush(&mut self) -> u64 {
         self.clock += 1;
         self.clock

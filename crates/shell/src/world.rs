@@ -132,7 +132,7 @@ impl ShellWorld {
         ShellWorld::run_with(seed, Settings::draw(seed))
     }
 
-    /// As [`World::run`], with other settings.
+    /// As [`ShellWorld::run`], with other settings.
     ///
     /// # Errors
     /// As there.
