@@ -220,5 +220,5 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     let others = ["test", "--workspace", "--exclude", sim::ENGINE, "--exclude", sim::SHELL];
     let with = |more: &[&'static str]| [&others, more].concat();
     cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
-    cargo_last(repo, "tests", &with(&["--lib", "--bins", "--tests"]))
+    cargo_last(repo, "tests", &with(&["--lib", "--bins", "--examples", "--tests"]))
 }

@@ -42,7 +42,7 @@ impl Shard {
         let packages: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();
         let with = |more: &[&'static str]| [&["test"], &packages[..], more].concat();
         cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
-        cargo_last(repo, "tests", &with(&["--lib", "--bins", "--tests"]))
+        cargo_last(repo, "tests", &with(&["--lib", "--bins", "--examples", "--tests"]))
     }
 
     /// Names of packages as Cargo knows them.

@@ -1,23 +1,29 @@
-//! The programs in `examples/`.
+//! The programs in `examples/`, which Cargo builds beside the tests: `cargo test`, or `--examples` among other targets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Where Cargo puts programs of `examples/`: beside the folder of this test.
+fn built() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().join("examples")
+}
 
 #[test]
 fn every_example_runs_in_an_empty_folder() {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut names: Vec<String> = std::fs::read_dir(package.join("examples"))
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let mut names: Vec<String> = std::fs::read_dir(sources)
         .unwrap()
         .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     names.sort();
     assert!(names.len() >= 4, "{names:?}");
     for name in names {
+        let program = built().join(&name);
+        let advice = "`cargo test --examples` builds it";
+        assert!(program.exists(), "{} is missing: {advice}", program.display());
         let folder = tempfile::tempdir().unwrap();
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--example", &name, "--manifest-path"]);
-        cargo.arg(package.join("Cargo.toml")).current_dir(&folder);
-        let output = cargo.output().unwrap();
+        let output = Command::new(&program).current_dir(&folder).output().unwrap();
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{name}: {shown}");
         assert!(!output.stdout.is_empty(), "{name} prints something");
