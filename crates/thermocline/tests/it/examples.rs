@@ -5,8 +5,8 @@ use std::process::Command;
 
 /// Where Cargo puts programs of `examples/`: beside the folder of this test.
 fn built() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(2).unwrap().join("examples")
+    let test = std::env::current_exe().expect("a test knows its path");
+    test.ancestors().nth(2).expect("a test is two folders deep").join("examples")
 }
 
 #[test]
