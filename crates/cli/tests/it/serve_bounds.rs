@@ -49,7 +49,7 @@ fn a_stop_takes_no_memory_that_is_not_there() {
     let folder = folder.path();
     format(folder);
     let program = env!("CARGO_BIN_EXE_thermocline");
-    let (mut began, mut refused) = (0, 0);
+    let (mut began, mut refused, mut short) = (0, 0, 0);
     for kib in (0..60).map(|step| 250_000 - 4000 * step) {
         let mut command = Command::new("sh");
         let text = format!("ulimit -v {kib}; exec {program} serve pool.toml");
@@ -65,8 +65,10 @@ fn a_stop_takes_no_memory_that_is_not_there() {
             let in_order = matches!(code, Some(1 | 2)) && !err.contains("panicked");
             assert!(in_order, "{kib} KiB: {code:?}, {err}");
             refused += 1;
-            if err.contains("ulimit -v") {
-                // With much less no program begins.
+            short = if err.contains("ulimit -v") { short + 1 } else { 0 };
+            if short == 5 {
+                // With much less no program begins. Where the system puts libraries and stacks decides about single
+                // steps.
                 break;
             }
             continue;
@@ -76,7 +78,7 @@ fn a_stop_takes_no_memory_that_is_not_there() {
         let done = child.wait_with_output().expect("it is ours");
         let err = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(0), "{kib} KiB: {err}");
-        began += 1;
+        (began, short) = (began + 1, 0);
     }
-    assert!(began > 10 && refused > 0, "{began} began, {refused} did not");
+    assert!(began > 5 && refused > 0, "{began} began, {refused} did not");
 }
