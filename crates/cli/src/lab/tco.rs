@@ -302,6 +302,9 @@ impl TcoArgs {
 impl Asked {
     /// Runs the stacks; addresses are the same on all.
     fn run_stacks(&self, interrupt: &Interrupt) -> anyhow::Result<Vec<(Stack, RunRecord)>> {
+        if self.stacks.is_empty() {
+            return Ok(Vec::new());
+        }
         let stacks = self.stacks.iter().map(|text| self.device.stack(text));
         let stacks = stacks.collect::<anyhow::Result<Vec<_>>>()?;
         let (source, replay) = &self.run;

@@ -65,7 +65,7 @@ fn a_scrub_that_repairs_fills_a_side_first() {
     assert!(status.starts_with("at risk: mirror `m`: "), "{status}");
     run(folder, "scrub pool.toml --repair").ok();
     let status = run(folder, "status pool.toml").ok();
-    assert!(!status.starts_with("at risk"), "{status}");
+    assert!(!status.starts_with("at risk: mirror"), "{status}");
     fs::remove_file(folder.join("b.img")).expect("it is there");
     run(folder, "device keep pool.toml a.img").ok();
     compare(&mut Served::start(folder, "").client("main"), &mut ledger);
