@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{Config, HostError, Notice, OpenError, VolumeInfo};
+use thermocline_format::Geometry;
 use thermocline_types::{Bytes, DeviceId};
 
 pub use create::{LittleMemory, create};
@@ -102,6 +103,19 @@ pub fn on_trial(settings: &Settings) -> Result<Opened<Overlay<AnyStorage>>, Open
     trial(&used, media, false)
 }
 
+/// As [`on_trial`], for service: no byte of the devices changes, and the memory of the recovery's writes is kept.
+///
+/// # Errors
+/// [`OpeningError`].
+pub fn to_read(settings: &Settings) -> Result<Opened<AnyStorage>, OpeningError> {
+    let (used, media) = storage_of(settings, Access::ReadOnly)?;
+    let config = without_ahead(&used, media.geometry, false)?;
+    let began = Instant::now();
+    let storage: AnyStorage = Box::new(Overlay::new(media.storage));
+    let driver = Driver::open(config.clone(), storage)?;
+    Ok(Opened::new(driver, config, began, media.groups))
+}
+
 /// Opens the pool on an overlay, as if the device at `path` were lost.
 ///
 /// # Errors
@@ -120,13 +134,22 @@ fn trial(
     media: UnitStorage,
     despite_loss: bool,
 ) -> Result<Opened<Overlay<AnyStorage>>, OpeningError> {
-    let mut config = settings.config(media.geometry)?;
-    config.open_despite_loss = despite_loss;
-    // Garbage collection ahead of need would write, and each write takes memory here.
-    config.gc.ahead_units = 0;
+    let config = without_ahead(settings, media.geometry, despite_loss)?;
     let began = Instant::now();
     let driver = Driver::open(config.clone(), Overlay::new(media.storage))?;
     Ok(Opened::new(driver, config, began, media.groups))
+}
+
+/// The configuration on an overlay: garbage collection ahead of need would write, and each write takes memory there.
+fn without_ahead(
+    settings: &Settings,
+    geometry: Geometry,
+    despite_loss: bool,
+) -> Result<Config, OpeningError> {
+    let mut config = settings.config(geometry)?;
+    config.open_despite_loss = despite_loss;
+    config.gc.ahead_units = 0;
+    Ok(config)
 }
 
 /// Opens the pool for writes. With `despite_loss`, also a pool that lost flushed data.

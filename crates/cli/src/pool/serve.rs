@@ -40,7 +40,7 @@ use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
 use super::open::{
-    MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, more_memory, short_of_fast, to_write,
+    MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, more_memory, short_of_fast, to_read, to_write,
 };
 use super::{Broken, CODES, open_files, print, say};
 use devices::{Devices, End};
@@ -150,7 +150,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let site = sockets::beside(&args.settings, STATUS);
     let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
     warn_of_http(&serve);
-    let opened = to_write(&settings, false)?;
+    let opened = if args.read_only { to_read(&settings)? } else { to_write(&settings, false)? };
     let tap = Tap::default();
     record(&tap, &serve)?;
     if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {

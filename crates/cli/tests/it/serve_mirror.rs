@@ -1,6 +1,8 @@
 //! Pools with a mirrored fast device: either side may be lost, and what was flushed is read.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use thermocline_types::Rng;
@@ -69,6 +71,31 @@ fn a_scrub_that_repairs_fills_a_side_first() {
     fs::remove_file(folder.join("b.img")).expect("it is there");
     run(folder, "device keep pool.toml a.img").ok();
     compare(&mut Served::start(folder, "").client("main"), &mut ledger);
+}
+
+/// A server that only reads recovers in memory: every byte of every device stays as the kill left it.
+#[test]
+fn a_server_that_only_reads_leaves_every_byte_as_it_is() {
+    for format in [format_mirrored, format_tiered] {
+        let folder = scratch();
+        let folder = folder.path();
+        format(folder, "auto");
+        let mut ledger = vec![Known::default(); SPAN as usize];
+        write_and_kill(Served::start(folder, ""), &mut ledger, &mut Rng::new(17));
+        let before = images(folder);
+        let served = Served::start(folder, "--read-only");
+        compare(&mut served.client("main"), &mut ledger);
+        assert_eq!(served.stop(), 0);
+        assert!(images(folder) == before, "a device changed");
+    }
+}
+
+/// The bytes of all devices, by path.
+fn images(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let images = paths.filter(|path| path.extension().is_some_and(|end| end == "img"));
+    images.map(|path| (path.clone(), fs::read(path).expect("readable"))).collect()
 }
 
 /// Serves, kills, and takes one side away, again and again: either one, removed or overwritten with zeros. The other

@@ -1,10 +1,12 @@
 //! Writes kept in memory, over a storage that is only read.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use thermocline_engine::{Members, UnitReport};
+use thermocline_nand::Counters;
 use thermocline_types::{Bytes, UnitId};
 
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
@@ -131,8 +133,24 @@ impl<S: Storage> Storage for Overlay<S> {
         self.base.waker()
     }
 
+    fn descriptor(&mut self) -> Option<OwnedFd> {
+        self.base.descriptor()
+    }
+
     fn timeout(&self) -> Option<Duration> {
-        self.base.timeout()
+        if self.ready.is_empty() { self.base.timeout() } else { Some(Duration::ZERO) }
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        self.base.lost()
+    }
+
+    fn overdue(&self) -> Option<String> {
+        self.base.overdue()
+    }
+
+    fn drive_counters(&self) -> Option<Counters> {
+        self.base.drive_counters()
     }
 
     fn members(&self) -> Members {
