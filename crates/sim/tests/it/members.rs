@@ -150,7 +150,9 @@ mod bugs {
         ];
         let time = Duration::from_secs(120);
         let caught = |bug: Bug, seed: u64| {
-            [Method::Situation(Situation::Members), Method::ScrubHeals].into_iter().any(|method| {
+            let twice = Method::Situation(Situation::TwiceWrong);
+            let methods = [Method::Situation(Situation::Members), twice, Method::ScrubHeals];
+            methods.into_iter().any(|method| {
                 let budget = HuntBudget { seed, states: 20_000, time, only: Some(method) };
                 hunt(bug, &budget).caught.is_some()
             })
