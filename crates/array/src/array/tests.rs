@@ -407,8 +407,7 @@ fn is_caught(level: RaidLevel, bug: ArrayBug) {
             enumerate(level, 0..1, &PROGRAM, 5, deaths)
         }
         ArrayBug::FilledIsAlone => source_dies(level, 0..4, &[DeviceError::Gone]),
-        _ => enumerate(level, 0..2, &PROGRAM, 5, no_deaths)
-            .and_then(|_| enumerate(level, 0..2, &LIVES, 5, no_deaths)),
+        _ => crashes(0..2, &LIVES).and_then(|_| crashes(0..4, &PROGRAM)),
     };
     set(None);
     println!("{level:?}, {bug:?}: {:.300}", format!("{caught:?}"));

@@ -40,6 +40,7 @@ fn every_mark_is_reached() {
     let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87), (Changing, 4)];
     let rare = rare.into_iter().chain([(Changing, 122), (Members, 14), (Members, 122)]);
     let rare = rare.chain([(TwiceWrong, 14), (TwiceWrong, 122)]);
+    marks.merge(&Members.look(101, Members.settings(101), 1500).marks);
     for (situation, seed) in rare {
         marks.merge(&situation.look(seed, situation.settings(seed), 600).marks);
     }
@@ -122,7 +123,9 @@ fn crash_states(marks: &mut Marks) {
 /// `ScrubVersionMissing`.
 fn members() {
     let settings = |seed| Settings { wrong: None, ..Situation::Members.settings(seed) };
-    assert_eq!(scrub_heals(2, settings(2)), Ok(()));
+    for seed in 1..=40 {
+        assert_eq!(scrub_heals(seed, settings(seed)), Ok(()), "seed {seed}");
+    }
     let fault = Fault::Fail(DeviceError::Io);
     let rules = vec![Rule { one_in: 30, ..Rule::from_then_on(100, CommandKind::Read, fault) }];
     World::new(5, settings(5), rules).run(0);

@@ -144,7 +144,7 @@ mod bugs {
             (Bug::FirstVersionTaken, 1),
             (Bug::OneVersionScrubbed, 1),
             (Bug::ParityNotScrubbed, 1),
-            (Bug::HolesShownLater, 15),
+            (Bug::HolesShownLater, 64),
             (Bug::ReleasedIsLacking, 31),
             (Bug::RolledBackBelieved, 1),
         ];
