@@ -79,7 +79,7 @@ const RULES: [Rule; 20] = [
     Rule { name: "xtask", ours: &[], theirs: None },
 ];
 
-/// What tests and benches of any crate may draw their loads from: it knows nothing of what it will meet.
+/// What tests and benches of any crate may draw their loads from. The crate depends on none of those it loads.
 const DRAWN_FROM: &str = "workload";
 
 /// Libraries must leave their errors and arguments typed, and choose no runtime for whoever uses them.

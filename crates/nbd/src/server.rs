@@ -377,7 +377,7 @@ impl Server {
         }
     }
 
-    /// Whether anything is there that ends its waiting.
+    /// Whether an event is pending that ends the wait.
     #[must_use]
     pub fn is_woken(&self) -> bool {
         let found = self.poll(Some(Duration::ZERO), &[]);

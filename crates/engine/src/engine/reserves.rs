@@ -158,7 +158,7 @@ impl<P: Payload> Parts<P> {
         self.collection.pace_mut().earn(blocks, urgency);
     }
 
-    /// Whether blocks of the host may take up units of `media` now; those that somebody waits for may before others.
+    /// Whether blocks of the host may take up units of `media` now. Awaited blocks may earlier than others.
     /// For those that bypass the fast ones nobody earns copies: units for capacity are freed as fast as can be, when
     /// they run short.
     pub(crate) fn host_may_seal(&self, media: MediaClass, awaited: bool) -> bool {

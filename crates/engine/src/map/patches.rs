@@ -18,7 +18,7 @@ use crate::marks::mark;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) lba: u64,
-    /// Nothing, if nothing is mapped there.
+    /// `None` for an unmapped block.
     pub(crate) value: Option<Value>,
     /// The slot of the write cache that the entry leads to, if it does.
     pub(crate) slot: Option<u32>,

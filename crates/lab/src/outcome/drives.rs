@@ -27,7 +27,7 @@ impl Before {
     }
 }
 
-/// Bytes through each of several drives while it was measured; none where there is but one.
+/// Bytes through each of several drives while it was measured; empty for a single drive.
 ///
 /// # Errors
 /// [`Error::Accounting`] when those of a drive do not add up.

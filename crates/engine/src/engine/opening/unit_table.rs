@@ -24,8 +24,8 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// Page `index` of the unit table is there: its units hold what it says. If it cannot be read, the whole map is
-    /// read instead.
+    /// Page `index` of the unit table was read: the units of the page get its counts. If the page cannot be read, the
+    /// whole map is read instead.
     pub(super) fn unit_page_read(
         &mut self,
         p: &mut Parts<P>,
