@@ -90,7 +90,8 @@ pub enum Method {
 }
 
 impl Method {
-    /// The methods in the order in which each seed goes through them: cheap ones first.
+    /// The methods in the order in which each seed goes through them: cheap ones first. Without *twice wrong member*,
+    /// which is asked for by name.
     pub const ALL: [Method; 27] = [
         Method::Quiet,
         Method::Crashes,
@@ -163,12 +164,14 @@ impl FromStr for Method {
 
     /// One of the names, or its beginning if no other begins so.
     fn from_str(word: &str) -> Result<Method, String> {
-        let same = Method::ALL.into_iter().find(|one| one.name() == word);
-        let mut fitting = Method::ALL.into_iter().filter(|one| one.name().starts_with(word));
+        let alone = [Method::Situation(Situation::TwiceWrong)];
+        let all = || Method::ALL.into_iter().chain(alone);
+        let same = all().find(|one| one.name() == word);
+        let mut fitting = all().filter(|one| one.name().starts_with(word));
         match (same, fitting.next(), fitting.next()) {
             (Some(one), ..) | (None, Some(one), None) => Ok(one),
             _ => {
-                let names: Vec<_> = Method::ALL.iter().map(|one| one.name()).collect();
+                let names: Vec<_> = all().map(Method::name).collect();
                 Err(format!("`{word}` is no method: one of {}", names.join("; ")))
             }
         }
@@ -230,8 +233,11 @@ pub fn hunt(bug: Bug, budget: &HuntBudget) -> Hunt {
     let begin = Instant::now();
     let mut hunt = Hunt { caught: None, states: 0, elapsed: Duration::ZERO, without: Vec::new() };
     for seed in budget.seed.. {
-        let is_due = |by: &Method| budget.only.map_or(by.is_due(seed), |only| only == *by);
-        for by in Method::ALL.into_iter().filter(is_due) {
+        let methods = match budget.only {
+            Some(only) => vec![only],
+            None => Method::ALL.into_iter().filter(|by| by.is_due(seed)).collect(),
+        };
+        for by in methods {
             let finding = look(by, seed, Some(bug));
             hunt.states += finding.states;
             if let Some(what) = finding.wrong {
