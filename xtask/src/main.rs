@@ -20,6 +20,7 @@ mod tidy;
 mod validation;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -41,8 +42,8 @@ enum Command {
     Check,
     /// House rules only: line, function and file length, banned words, documents.
     Tidy,
-    /// Everything a change must pass: `check`, fuzz targets, the simulation with its deliberate bugs, half a million
-    /// crash states, doc tests, all other tests.
+    /// Everything a change must pass: `check`, fuzz targets, doc tests, all tests, among them the simulation with its
+    /// deliberate bugs and a quarter of a million crash states.
     Test {
         /// Leave `check` out.
         #[arg(long)]
@@ -177,8 +178,8 @@ fn check(repo: &Repo) -> Result<()> {
     rules("who may import whom", &imports::check(repo)?)?;
     rules("pure crates stay pure", &purity::check(repo)?)?;
     rules("parts of the engine own their state", &parts::check(repo)?)?;
-    let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
-    cargo(repo, "clippy", &clippy)?;
+    let clippy = [&["clippy", "--workspace", "--all-targets", "--quiet"][..], &sim::BUGS];
+    cargo(repo, "clippy", &[&clippy.concat()[..], &["--", "-D", "warnings"]].concat())?;
     // The program and the library `thermocline` have one name: their pages would take each other's place.
     for packages in
         [&["--workspace", "--exclude", "thermocline-cli"][..], &["-p", "thermocline-cli"]]
@@ -207,18 +208,21 @@ fn fuzz_targets(repo: &Repo) -> Result<()> {
     Ok(())
 }
 
-/// The simulations are apart: their engine counts marks and makes mistakes, as does their shell. All other tests have
-/// the engine and the shell that serve.
-/// Unit and integration tests run last, and of them this package's own, so that the output ends on the test runner's
-/// closing lines.
 fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
-    sim::tests(repo)?;
-    sim::crash_states(repo)?;
-    let others = ["test", "--workspace", "--exclude", sim::ENGINE, "--exclude", sim::SHELL];
-    let with = |more: &[&'static str]| [&others, more].concat();
+    run_tests(repo, &[&["--workspace"][..], &sim::BUGS].concat())
+}
+
+/// The longest that the tests may take, in all: four times what they take on two cores.
+const LIMIT: Duration = Duration::from_mins(45);
+
+/// Tests of `packages`. Unit and integration tests run last, so that the output ends on the test runner's closing
+/// lines.
+fn run_tests(repo: &Repo, packages: &[&str]) -> Result<()> {
+    let with = |more: &[&'static str]| [&["test"], packages, more].concat();
     cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
-    cargo_last(repo, "tests", &with(&["--lib", "--bins", "--examples", "--tests"]))
+    let all = with(&["--lib", "--bins", "--examples", "--tests"]);
+    cargo_last(repo, &all, &sim::environment(repo), LIMIT)
 }

@@ -3,15 +3,14 @@
 use anyhow::Result;
 
 use crate::repo::Repo;
-use crate::step::{cargo, cargo_last};
-use crate::{check, sim};
+use crate::{check, run_tests, sim};
 
 /// A part of the tests for a machine of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shard {
     /// Rules, clippy, rustdoc, fuzz targets: no test runs.
     Fast,
-    /// The core, the engine, the format, groups; the simulation, its deliberate bugs, half a million crash states.
+    /// The core, the engine, the format, groups; the simulation, its deliberate bugs, crash states.
     Engine,
     /// Pools, front ends, the library and the program.
     Service,
@@ -19,8 +18,7 @@ pub enum Shard {
     Lab,
 }
 
-/// Packages of the simulation are tested by [`sim::tests`], with deliberate bugs.
-const ENGINE: [&str; 5] = ["types", "ftl", "format", "engine", "array"];
+const ENGINE: [&str; 7] = ["types", "ftl", "format", "engine", "array", "sim", "shell"];
 const SERVICE: [&str; 7] = ["target", "nbd", "fuse", "runtime", "thermocline", "capi", "cli"];
 const LAB: [&str; 5] = ["nand", "record", "report", "workload", "lab"];
 
@@ -30,19 +28,15 @@ impl Shard {
     /// # Errors
     /// At the first step that fails.
     pub fn run(self, repo: &Repo) -> Result<()> {
-        match self {
-            Self::Fast => return check(repo),
-            Self::Engine => {
-                sim::tests(repo)?;
-                sim::crash_states(repo)?;
-            }
-            Self::Service | Self::Lab => {}
+        if self == Self::Fast {
+            return check(repo);
         }
         let packages = self.packages(repo)?;
-        let packages: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();
-        let with = |more: &[&'static str]| [&["test"], &packages[..], more].concat();
-        cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
-        cargo_last(repo, "tests", &with(&["--lib", "--bins", "--examples", "--tests"]))
+        let mut arguments: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();
+        if self == Self::Engine {
+            arguments.extend(sim::BUGS);
+        }
+        run_tests(repo, &arguments)
     }
 
     /// Names of packages as Cargo knows them.
@@ -70,8 +64,7 @@ mod tests {
     #[test]
     fn every_crate_is_in_one_shard() {
         let repo = Repo::open().unwrap();
-        let mut sharded: Vec<&str> =
-            [&ENGINE[..], &SERVICE, &LAB, &["shell", "sim", "xtask"]].concat();
+        let mut sharded: Vec<&str> = [&ENGINE[..], &SERVICE, &LAB, &["xtask"]].concat();
         sharded.sort_unstable();
         let manifests = repo.manifests().unwrap();
         let mut crates: Vec<&str> = manifests.iter().map(|one| one.short_name()).collect();

@@ -1,5 +1,4 @@
-//! Crash simulation: a program of its own, since millions of states want an optimised build. CI looks at fewer, in the
-//! build that the simulation's tests have: another one would take as long as it saves.
+//! The simulations: as programs of their own, since millions of states want an optimised build, and in the tests.
 
 use anyhow::Result;
 
@@ -12,12 +11,11 @@ pub const ENGINE: &str = "thermocline-sim";
 /// The simulation of the shell.
 pub const SHELL: &str = "thermocline-shell";
 
-/// Crash states of the seeds that every run goes through, and of seeds that follow from the commit.
-const SAME_STATES: &str = "400_000";
-const NEW_STATES: &str = "100_000";
+/// Deliberate bugs can be switched on in all that is tested: each crate is compiled once.
+pub const BUGS: [&str; 2] = ["--features", "thermocline-sim/bugs,thermocline-shell/bugs"];
 
-/// Threads: as many cores as CI has.
-const JOBS: &str = "2";
+/// Crash states of seeds that every run goes through, and as many of seeds that follow from the commit.
+const STATES: &str = "120000";
 
 /// Builds the simulator `package`, optimised, and passes `arguments` to it.
 ///
@@ -33,34 +31,16 @@ pub fn run(repo: &Repo, package: &str, arguments: &[String]) -> Result<()> {
     cargo(repo, "simulation", &words)
 }
 
-/// Half a million crash states: most of seeds that are always the same, some of seeds that no earlier commit had.
-///
-/// # Errors
-/// When anything is lost in one of them.
-pub fn crash_states(repo: &Repo) -> Result<()> {
-    let simulate = |name, seed: &str, states, marks: Option<&'static str>| {
-        let words = ["run", "--quiet", "-p", ENGINE, "--features", "bugs", "--"];
-        let budget = ["--states", states, "--jobs", JOBS, "--seed", seed];
-        cargo(repo, name, &words.into_iter().chain(budget).chain(marks).collect::<Vec<_>>())
-    };
-    simulate("crash states", "1", SAME_STATES, Some("--marks"))?;
+/// What the tests of the simulation are told: how many crash states, and of which seeds.
+pub fn environment(repo: &Repo) -> [(&'static str, String); 2] {
     let seed = seed_of(repo.commit().as_deref().unwrap_or(""));
-    simulate("crash states of this commit", &seed.to_string(), NEW_STATES, None)
+    [("THERMOCLINE_CRASH_STATES", STATES.to_owned()), ("THERMOCLINE_SEED", seed.to_string())]
 }
 
 /// A seed from the first digits of a commit's hash, beyond those that are always run.
 fn seed_of(commit: &str) -> u64 {
     let digits = commit.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok());
     1_000_000 + digits.unwrap_or(0)
-}
-
-/// The tests of the simulations, among them that bugs which are made on purpose are found.
-///
-/// # Errors
-/// When one fails.
-pub fn tests(repo: &Repo) -> Result<()> {
-    let packages = ["test", "-p", ENGINE, "-p", SHELL, "--features", "bugs"];
-    cargo(repo, "tests of the simulations", &packages)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Steps: one line each, and an error at the first that fails.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::repo::{Repo, Violation};
 
@@ -31,12 +32,33 @@ pub fn cargo_with(
     Ok(())
 }
 
-/// [`cargo`] as the last step: the last lines are Cargo's.
+/// The tests as the last step: the last lines are the test runner's. A test that has not ended when `limit` is over is
+/// one that never ends: the runner names those that take more than a minute.
 ///
 /// # Errors
-/// When it cannot be started or fails.
-pub fn cargo_last(repo: &Repo, name: &str, arguments: &[&str]) -> Result<()> {
-    run(repo, name, arguments, &[])
+/// When a test fails, or does not end in time.
+pub fn cargo_last(
+    repo: &Repo,
+    arguments: &[&str],
+    environment: &[(&str, String)],
+    limit: Duration,
+) -> Result<()> {
+    println!("tests: cargo {}", arguments.join(" "));
+    let mut command = cargo_command(repo);
+    command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+    let mut child = command.process_group(0).spawn().context("cargo cannot be started")?;
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        if let Some(status) = child.try_wait().context("waiting for cargo")? {
+            ensure!(status.success(), "tests: `cargo {}` failed", arguments.join(" "));
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Cargo leads the group of all that it started.
+    let group = format!("-{}", child.id());
+    Command::new("kill").args(["-KILL", "--", &group]).status().context("kill")?;
+    bail!("the tests did not end within {} minutes", limit.as_secs() / 60);
 }
 
 fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
@@ -46,9 +68,7 @@ fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]
         .envs(environment.iter().copied())
         .status()
         .context("cargo cannot be started")?;
-    if !status.success() {
-        bail!("{name}: `cargo {}` failed", arguments.join(" "));
-    }
+    ensure!(status.success(), "{name}: `cargo {}` failed", arguments.join(" "));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The engine in the simulated world, through the public interface only.
 
 mod asking;
+mod crash_states;
 mod damage;
 mod devices;
 mod enumeration;
