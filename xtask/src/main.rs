@@ -218,11 +218,8 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
 /// The longest that the tests may take, in all: four times what they take on two cores.
 const LIMIT: Duration = Duration::from_mins(45);
 
-/// Tests of `packages`. Unit and integration tests run last, so that the output ends on the test runner's closing
-/// lines.
+/// All tests of `packages`, and their examples; those of documentation run last.
 fn run_tests(repo: &Repo, packages: &[&str]) -> Result<()> {
-    let with = |more: &[&'static str]| [&["test"], packages, more].concat();
-    cargo(repo, "doc tests", &with(&["--doc", "--quiet"]))?;
-    let all = with(&["--lib", "--bins", "--examples", "--tests"]);
+    let all = [&["test", "--no-fail-fast"], packages].concat();
     cargo_last(repo, &all, &sim::environment(repo), LIMIT)
 }

@@ -1,4 +1,4 @@
-//! The programs in `examples/`, which Cargo builds beside the tests: `cargo test`, or `--examples` among other targets.
+//! The programs in `examples/`, which `cargo test` builds beside the tests, unless it is told which targets.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ fn every_example_runs_in_an_empty_folder() {
     assert!(names.len() >= 4, "{names:?}");
     for name in names {
         let program = built().join(&name);
-        let advice = "`cargo test --examples` builds it";
+        let advice = "`cargo test -p thermocline` builds it";
         assert!(program.exists(), "{} is missing: {advice}", program.display());
         let folder = tempfile::tempdir().unwrap();
         let output = Command::new(&program).current_dir(&folder).output().unwrap();
