@@ -55,5 +55,5 @@ pub use request::{
     Action, Extent, HostError, HostRequest, Notice, OpenError, Rejected, Reply, RequestId,
 };
 pub use stats::{Memory, Stats, VolumeTraffic, WrittenOn};
-pub use tuning::{MAX_UNITS, Tuning, beyond, default_unit};
+pub use tuning::{MAX_UNITS, Tuning, default_unit};
 pub use volumes::VolumeInfo;

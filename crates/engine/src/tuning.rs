@@ -1,56 +1,68 @@
 //! What is stated of how an engine is to work, by whoever sets one up.
 //!
 //! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
-//! so that what the lab measures is what is served.
+//! so that what the lab measures is what is served. The table is the one place in which a setting of the engine is
+//! described: settings files, command lines and lists are made from it.
 
 use std::ops::RangeInclusive;
 
 use thermocline_format::{Geometry, MIN_UNIT_BYTES, MediaClass};
 use thermocline_ftl::placement::Policy;
 use thermocline_ftl::victim::Victim;
-use thermocline_types::{Bytes, Time};
+use thermocline_types::{Bytes, Seconds, Setting, settings};
 
 use crate::config::{Config, ConfigError, DestageConfig, MAX_IO_BLOCKS, ReadPlan};
 
-/// Settings of an engine; `None` is the default.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tuning {
-    /// Which class a block is written to.
-    pub placement: Option<Policy>,
-    /// Which unit garbage collection takes.
-    pub victim: Option<Victim>,
-    /// How it reads it.
-    pub read_plan: Option<ReadPlan>,
-    /// What one of its commands reads at most; counts up to 1 GiB.
-    pub read_size: Option<Bytes>,
-    /// What of a victim is looked at together.
-    pub segment: Option<Bytes>,
-    /// Free units at which it begins, beyond those kept for itself.
-    pub ahead_units: Option<u32>,
-    /// Whether writes complete in memory.
-    pub write_cache: Option<bool>,
-    /// What of writes may wait in memory.
-    pub staged: Option<Bytes>,
-    /// Chunks of a class on their way before further blocks wait for a larger chunk.
-    pub write_depth: Option<u32>,
-    /// Requests in work at once.
-    pub max_requests: Option<u32>,
-    /// Written between checkpoints.
-    pub checkpoint: Option<Bytes>,
-    /// Units listed ahead of their use.
-    pub reserved_units: Option<u32>,
-    /// Memory for the maps of all volumes.
-    pub memory: Option<Bytes>,
-    /// Of a sequential stream, before what follows bypasses fast devices.
-    pub bypass: Option<Bytes>,
-    /// Share of fast units in use beyond which they are emptied, 0 to 1.
-    pub high_watermark: Option<f64>,
-    /// Share at which that ends; if only the other is stated, 0.05 less.
-    pub low_watermark: Option<f64>,
-    /// How long blocks stay on fast devices at most.
-    pub max_age: Option<Time>,
-    /// Bytes of fast units that may be in use.
-    pub at_risk: Option<Bytes>,
+settings! {
+    /// Settings of an engine; `None` is the default.
+    pub struct Tuning {
+        placement: Policy, common, "auto",
+            "Which class a block is written to (`thermocline lab list placements`).";
+        write_cache: bool, common, "true",
+            "Whether writes complete in memory, as in the volatile cache of a drive: a power cut or a killed server \
+             takes up to a second of them, unless they were flushed or had FUA, and the drive gets full chunks however \
+             few are under way. Without it, writes complete on the device, each in the smaller chunk that it makes with \
+             those under way.";
+        memory: Bytes => MEMORY, common, "4GiB",
+            "Memory for the maps of all volumes: whole they take 8 bytes for each 4 KiB in use. With less, pages of \
+             them are read when they are needed; 14 MiB for each TiB of their sizes, and 0.3 MiB, are needed at least. \
+             Beside it the placement remembers up to 4 bytes for each 4 KiB of the pool (`auto`, up to 1 TiB of it; \
+             `auto:16` fewer, `sepgc` none): `format` refuses memory that is stated and is too little for both, `serve` \
+             warns of it.";
+        high_watermark: f64 => SHARE, common, "0.8" ("they run short"),
+            "Where there are fast devices: the share of them in use beyond which blocks leave them, 0 to 1. Without it \
+             they leave when fast devices run short of room: later, so that more is overwritten before.";
+        low_watermark: f64 => SHARE, common, "0.6" ("0.05 below the other"),
+            "The share at which that ends.";
+        max_age: Seconds => AGE, common, "3600" ("any time"),
+            "Seconds that blocks stay on fast devices at most, those of fast volumes apart; they count from each start.";
+        at_risk: Bytes, common, "64GiB" ("all"),
+            "Bytes of fast devices that may be in use, as if these were smaller: the bytes that are lost with them.";
+        victim: Victim, expert, "own",
+            "Which unit garbage collection takes (`thermocline lab list victims`); own: the rule of the placement.";
+        read_plan: ReadPlan, expert, "cost",
+            "How garbage collection reads that unit: basic (valid blocks one by one), segment (all of it), cost (the \
+             gaps too that cost less than another command) or cost:SIZE, the bytes that one command costs.";
+        read_size: Bytes => READ_SIZE, expert, "128KiB",
+            "Bytes that one command of garbage collection reads at most.";
+        segment: Bytes => READ_SIZE, expert, "256KiB",
+            "Bytes of a victim that are looked at together.";
+        ahead_units: u32 => AHEAD, expert, "8" ("1/64 of the units, 2 to 64"),
+            "Free units at which garbage collection begins, beyond those kept for itself.";
+        checkpoint: Bytes => CHECKPOINT, expert, "256MiB" ("chosen by the size of the pool"),
+            "Bytes written between checkpoints: recovery replays at most about twice as much.";
+        reserved_units: u32 => RESERVED, expert, "32" ("1/16 of the units, 4 to 64"),
+            "Units listed in a superblock ahead of their use.";
+        max_requests: u32 => REQUESTS, expert, "1024",
+            "Requests in work at once.";
+        staged: Bytes => STAGED, expert, "16MiB",
+            "Bytes of writes that may wait in memory, from 1020KiB.";
+        write_depth: u32 => WRITE_DEPTH, expert, "4",
+            "Chunks of a class on their way before further blocks wait for a larger chunk.";
+        bypass: Bytes, expert, "64MiB" ("nothing does"),
+            "Where there are fast devices: bytes that a volume's requests write one behind the other before the next \
+             ones go to the devices for capacity at once.";
+    }
 }
 
 /// What lies between the watermarks if only the high one is stated: as in dm-writecache, whose defaults are 50 and 45 %
@@ -62,44 +74,46 @@ const HYSTERESIS: f64 = 0.05;
 // more ([`Config::check`]).
 /// Units of a pool.
 pub const MAX_UNITS: u64 = 1 << 20;
-const AHEAD: RangeInclusive<u64> = 0..=MAX_UNITS / 2;
-const RESERVED: RangeInclusive<u64> = 0..=MAX_UNITS;
-const REQUESTS: RangeInclusive<u64> = 1..=1 << 16;
-const WRITE_DEPTH: RangeInclusive<u64> = 1..=1024;
+const AHEAD: RangeInclusive<u32> = 0..=MAX_UNITS as u32 / 2;
+const RESERVED: RangeInclusive<u32> = 0..=MAX_UNITS as u32;
+const REQUESTS: RangeInclusive<u32> = 1..=1 << 16;
+const WRITE_DEPTH: RangeInclusive<u32> = 1..=1024;
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const READ_SIZE: RangeInclusive<Bytes> = Bytes::BLOCK..=Bytes::gib(1 << 30);
 /// The engine takes its longest request, to 2^20 blocks.
-const STAGED: RangeInclusive<u64> = MAX_IO_BLOCKS * Bytes::BLOCK.0..=Bytes::BLOCK.0 << 20;
-const CHECKPOINT: RangeInclusive<u64> = 1 << 20..=1 << 60;
-const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 50;
+const STAGED: RangeInclusive<Bytes> =
+    Bytes(MAX_IO_BLOCKS * Bytes::BLOCK.0)..=Bytes(Bytes::BLOCK.0 << 20);
+const CHECKPOINT: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 60);
+const MEMORY: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 50);
 /// Seconds. What is too old at once would leave no time to move it.
-const AGE: RangeInclusive<u64> = 1..=u32::MAX as u64;
+const AGE: RangeInclusive<Seconds> = Seconds(1)..=Seconds(u32::MAX);
 
-impl Tuning {
-    /// The first number that is out of bounds: its name, and why.
-    #[must_use]
-    pub fn out_of_bounds(&self) -> Option<(&'static str, String)> {
-        let count = |value: Option<u32>| value.map(u64::from);
-        let counts = [
-            ("ahead_units", count(self.ahead_units), AHEAD),
-            ("reserved_units", count(self.reserved_units), RESERVED),
-            ("max_requests", count(self.max_requests), REQUESTS),
-            ("write_depth", count(self.write_depth), WRITE_DEPTH),
-            ("max_age", self.max_age.map(|age| age.as_nanos() / SECOND), AGE),
-        ];
-        let sizes = [
-            ("checkpoint", self.checkpoint, CHECKPOINT),
-            ("memory", self.memory, MEMORY),
-            ("staged", self.staged, STAGED),
-        ];
-        let counts = counts.into_iter().map(|(name, value, range)| {
-            beyond(value, range, |count| count.to_string()).map(|reason| (name, reason))
-        });
-        let sizes = sizes.into_iter().map(|(name, value, range)| {
-            let value = value.map(Bytes::get);
-            beyond(value, range, |bytes| Bytes(bytes).exactly()).map(|reason| (name, reason))
-        });
-        counts.chain(sizes).flatten().next()
+impl Setting for ReadPlan {
+    fn read(text: &str) -> Result<ReadPlan, String> {
+        match text.split_once(':') {
+            None if text == "basic" => Ok(ReadPlan::Basic),
+            None if text == "segment" => Ok(ReadPlan::Segment),
+            None if text == "cost" => Ok(ReadPlan::COST),
+            Some(("cost", bytes)) => {
+                let bytes = Bytes::read(bytes)?.0.clamp(Bytes::BLOCK.0, 1 << 30);
+                Ok(ReadPlan::Cost { command_bytes: bytes as u32 })
+            }
+            _ => {
+                Err(format!("`{text}` is no read plan; there are basic, segment, cost, cost:64KiB"))
+            }
+        }
     }
 
+    fn show(&self) -> String {
+        match self {
+            ReadPlan::Basic => "basic".into(),
+            ReadPlan::Segment => "segment".into(),
+            ReadPlan::Cost { command_bytes } => format!("cost:{command_bytes}"),
+        }
+    }
+}
+
+impl Tuning {
     /// The configuration for a device divided like this.
     #[must_use]
     pub fn config(&self, geometry: Geometry) -> Config {
@@ -141,23 +155,10 @@ impl Tuning {
         DestageConfig {
             high_units: high.map_or(never.high_units, share),
             low_units: low.map_or(never.low_units, share),
-            max_age: self.max_age,
+            max_age: self.max_age.map(Into::into),
             most_units: most.map_or(never.most_units, |units| units.min(u32::MAX.into()) as u32),
         }
     }
-}
-
-const SECOND: u64 = Time::seconds(1).as_nanos();
-
-/// Why `value` is none of `range`, if so.
-#[must_use]
-pub fn beyond(
-    value: Option<u64>,
-    range: RangeInclusive<u64>,
-    show: impl Fn(u64) -> String,
-) -> Option<String> {
-    let value = value.filter(|value| !range.contains(value))?;
-    Some(format!("is {}, must be {} to {}", show(value), show(*range.start()), show(*range.end())))
 }
 
 /// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that

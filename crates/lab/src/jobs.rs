@@ -141,7 +141,7 @@ pub fn run_jobs(
     if seconds <= 0.0 {
         let what = "the jobs took no simulated time: their drive has none, or the log's write cache took all they wrote";
         return Err(Error::Settings(format!(
-            "{what}; give a drive with [timing], or log.write_cache=off"
+            "{what}; give a drive with [timing], or pool.write_cache=off"
         )));
     }
     let counts = target.counts().since(&counts);
@@ -229,7 +229,7 @@ mod tests {
         JobSpec { pattern: Pattern::Uniform, io_size: Bytes::kib(64), read_share: 1.0, depth: 8 };
 
     fn share(stack: &str, jobs: &[JobSpec]) -> Share {
-        let stack = Stack::parse(stack, &["log.write_cache=off".to_owned()]).unwrap();
+        let stack = Stack::parse(stack, &["pool.write_cache=off".to_owned()]).unwrap();
         let settings = Settings { utilisation: 0.8, ..Settings::default() };
         let length = Length { shared: false, before: Bytes::mib(4), measured: Bytes::mib(8) };
         run_jobs(&stack, &settings, Bytes::mib(512), jobs, length, &mut |_| {}).unwrap()

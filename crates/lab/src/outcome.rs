@@ -9,7 +9,7 @@ use thermocline_nand::{AgesAndLoss, Counters, Drive, Kind, Profile, RefreshLimit
 use thermocline_record::{
     DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units,
 };
-use thermocline_types::{Bytes, Time};
+use thermocline_types::{Bytes, Setting, Time};
 
 mod attempts;
 mod bandwidth;
@@ -29,10 +29,10 @@ use written::{TIER, engine_bytes};
 use crate::byte_counts::{ByteCounts, LogBytes};
 use crate::input::Prepared;
 use crate::life::{Load, Measured, life};
+use crate::log::LogOptions;
 use crate::log::device::Waits;
 use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
-use crate::log::{LogOptions, read_plan_name};
 use crate::meter::{Meter, ratio};
 use crate::rates::DeviceRates;
 use crate::settings::{Pacing, Settings};
@@ -343,7 +343,7 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     }
     let given = outcome.stack.overrides.iter();
     let own = |text: &&String| match outcome.log {
-        Some(_) => !text.starts_with("log."),
+        Some(_) => !is_of_log(text),
         None => !text.starts_with("tag."),
     };
     for text in given.filter(own) {
@@ -354,7 +354,12 @@ fn config(outcome: &Outcome) -> BTreeMap<String, serde_json::Value> {
     config
 }
 
-/// How the log was set up, by the keys of [`LogOptions::KEYS`].
+/// Whether an override is one of the log.
+fn is_of_log(text: &str) -> bool {
+    text.starts_with("log.") || text.starts_with("pool.")
+}
+
+/// How the log was set up, by [`LogOptions::keys`].
 fn log_config(
     log: &Config,
     volume_blocks: u64,
@@ -368,31 +373,35 @@ fn log_config(
             "log.volume" => (volume_blocks * Bytes::BLOCK.0).into(),
             "log.logical_block" => geometry.logical_block().bytes().into(),
             "log.packs" => stated.packs().into(),
-            "log.placement" => log.placement.to_string().into(),
-            "log.victim" => log.gc.victim.to_string().into(),
-            "log.gc.read_plan" => read_plan_name(log.gc.read_plan).into(),
-            "log.gc.read_size" => log.gc.read_bytes.into(),
-            "log.gc.segment" => log.gc.segment_bytes.into(),
-            "log.gc.ahead_units" => log.gc.ahead_units.into(),
-            "log.write_depth" => log.write_depth.into(),
-            "log.write_cache" => log.write_cache.into(),
-            "log.staged" => (u64::from(log.max_staged_blocks) * Bytes::BLOCK.0).into(),
-            "log.max_requests" => log.max_requests.into(),
-            "log.checkpoint" => log.checkpoint_bytes.into(),
-            "log.reserved_units" => log.reserved_units.into(),
-            "log.memory" => log.map_memory_bytes.into(),
-            "log.bypass" => (log.bypass_bytes < u64::MAX).then_some(log.bypass_bytes).into(),
-            "log.high_watermark" => stated.engine.high_watermark.into(),
-            "log.low_watermark" => stated.engine.low_watermark.into(),
-            "log.max_age" => stated.engine.max_age.map(Time::as_secs_f64).into(),
-            "log.at_risk" => stated.engine.at_risk.map(Bytes::get).into(),
+            "pool.placement" => log.placement.to_string().into(),
+            "pool.victim" => log.gc.victim.to_string().into(),
+            "pool.read_plan" => log.gc.read_plan.show().into(),
+            "pool.read_size" => log.gc.read_bytes.into(),
+            "pool.segment" => log.gc.segment_bytes.into(),
+            "pool.ahead_units" => log.gc.ahead_units.into(),
+            "pool.write_depth" => log.write_depth.into(),
+            "pool.write_cache" => log.write_cache.into(),
+            "pool.staged" => (u64::from(log.max_staged_blocks) * Bytes::BLOCK.0).into(),
+            "pool.max_requests" => log.max_requests.into(),
+            "pool.checkpoint" => log.checkpoint_bytes.into(),
+            "pool.reserved_units" => log.reserved_units.into(),
+            "pool.memory" => log.map_memory_bytes.into(),
+            "pool.bypass" => (log.bypass_bytes < u64::MAX).then_some(log.bypass_bytes).into(),
+            "pool.high_watermark" => stated.engine.high_watermark.into(),
+            "pool.low_watermark" => stated.engine.low_watermark.into(),
+            "pool.max_age" => stated.engine.max_age.map(|age| age.0).into(),
+            "pool.at_risk" => stated.engine.at_risk.map(Bytes::get).into(),
             "log.media" => stated.media.unwrap_or_default().name().into(),
             "log.group" => stated.group.map(|group| group.to_string()).into(),
             "log.fast_group" => stated.fast_group.map(|group| group.to_string()).into(),
             _ => unreachable!("every key has an arm"),
         }
     };
-    LogOptions::KEYS.iter().map(|(key, _)| ((*key).to_owned(), value(key))).collect()
+    LogOptions::keys()
+        .into_iter()
+        .map(|(key, _)| (value(&key), key))
+        .map(|(value, key)| (key, value))
+        .collect()
 }
 
 /// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the
@@ -490,8 +499,8 @@ fn without_effect(outcome: &Outcome) -> Vec<String> {
             "collects no garbage",
         ),
         about(
-            raw && outcome.stack.overrides.iter().any(|text| text.starts_with("log.")),
-            "log.KEY",
+            raw && outcome.stack.overrides.iter().any(|text| is_of_log(text)),
+            "log.KEY or pool.KEY",
             "is written to without a log",
         ),
     ];

@@ -101,8 +101,8 @@ pub struct Stack {
 impl Stack {
     /// Reads `LAYER:DEVICE[,KEY=VALUE...]`, where the device is a built-in profile or the path of a profile file, under
     /// `tier` two of them, `FAST+CAPACITY`. Applies `overrides` of the form `device.KEY=VALUE`, `fast.KEY=VALUE`,
-    /// `log.KEY=VALUE` and `tag.placement=NAME`, then those of the stack itself, whose keys are the device's unless
-    /// they begin with `fast.`, `log.`, `tag.` or `host.`. The device under `tier` is that for capacity. Under `raw`,
+    /// `pool.KEY=VALUE`, `log.KEY=VALUE` and `tag.placement=NAME`, then those of the stack itself, whose keys are the
+    /// device's unless they begin with one of these. The device under `tier` is that for capacity. Under `raw`,
     /// `DEVICE*N` is so many of it, striped by a host that `host.KEY=VALUE` describes.
     ///
     /// # Errors
@@ -115,7 +115,8 @@ impl Stack {
         let layer = Layer::named(layer).map_err(refuse)?;
         let mut parts = rest.split(',');
         let device = parts.next().unwrap_or_default();
-        let given: Vec<String> = overrides.iter().cloned().chain(parts.map(own_override)).collect();
+        let given = overrides.iter().cloned().chain(parts.map(own_override));
+        let given: Vec<String> = given.map(|text| LogOptions::canonical(&text)).collect();
         let (mut log, mut overrides, mut tag) = (LogOptions::default(), Vec::new(), None);
         let (mut of_fast, mut host, mut of_host) = (Vec::new(), HostLimits::default(), None);
         for text in &given {
@@ -218,7 +219,7 @@ impl Stack {
 
 /// What a part of a stack's own text overrides: the device, unless it says otherwise.
 fn own_override(part: &str) -> String {
-    let said = ["fast.", "log.", "tag.", "host."];
+    let said = ["fast.", "log.", "pool.", "tag.", "host."];
     if said.iter().any(|whose| part.trim_start().starts_with(whose)) {
         return part.to_owned();
     }
@@ -300,8 +301,8 @@ enum Override {
 fn split_override(text: &str) -> Result<Override, Error> {
     let form = || {
         Error::Settings(format!(
-            "`set` {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, log.KEY=VALUE, \
-             host.KEY=VALUE or tag.placement=NAME"
+            "`set` {text}: write device.KEY=VALUE, such as device.op=0.07, fast.KEY=VALUE, pool.KEY=VALUE, \
+             log.KEY=VALUE, host.KEY=VALUE or tag.placement=NAME"
         ))
     };
     let (key, value) = text.split_once('=').ok_or_else(form)?;
@@ -310,7 +311,7 @@ fn split_override(text: &str) -> Result<Override, Error> {
     match whose {
         "device" | "capacity" => Ok(Override::Device(key, value)),
         "fast" => Ok(Override::Fast(key, value)),
-        "log" => Ok(Override::Log(key, value)),
+        "log" | "pool" => Ok(Override::Log(format!("{whose}.{key}"), value)),
         "host" => Ok(Override::Host(key, value)),
         "tag" if key == "placement" => Ok(Override::Tag(value)),
         _ => Err(form()),

@@ -33,8 +33,8 @@ pub use pool::{
     Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use settings::{
-    DeviceKind, DeviceSettings, PoolSettings, ServeSettings, Settings, SettingsError,
-    VolumeSettings,
+    DeviceKind, DeviceSettings, GroupSettings, PoolSettings, ServeSettings, Settings,
+    SettingsError, UpkeepSettings, VolumeSettings,
 };
 pub use storage::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
 pub use trouble::{Asked, Range, Trouble};

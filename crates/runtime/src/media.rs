@@ -294,9 +294,9 @@ impl Settings {
 
     fn options(&self, access: Access) -> Options {
         let device = self.device();
-        let threads = device.threads.unwrap_or(Options::default().threads);
+        let threads = device.threads.map_or(Options::default().threads, |threads| threads as usize);
         Options {
-            engine: device.io,
+            engine: device.io.unwrap_or_default(),
             threads,
             direct: device.direct,
             discard: device.discard,

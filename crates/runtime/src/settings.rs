@@ -1,32 +1,32 @@
 //! What a pool is made of, as its TOML file says.
 //!
-//! Every key is explained in [`Settings::EXAMPLE`]; a test holds that file and this module together.
+//! Every key is explained in [`Settings::example`]; tests hold that text and this module together.
 
 mod endurance;
 mod files;
 pub(crate) mod groups;
 mod limits;
+mod pool;
 mod serve;
 mod text;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Deserialize;
-use thermocline_engine::{Config, ConfigError, HostError, ReadPlan, Tuning};
+use thermocline_engine::{Config, ConfigError, HostError};
 use thermocline_format::{
     BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeMedia, VolumeName,
 };
-use thermocline_ftl::placement::Policy;
-use thermocline_ftl::victim::Victim;
-use thermocline_types::{Bytes, Time};
+use thermocline_types::Bytes;
 
 use crate::media::unit_bytes;
-use crate::storage::{IoEngine, Latency};
+use crate::storage::{GroupKind, IoEngine, Latency};
 use crate::{FullnessMarks, VolumeLimits};
 
 use files::file_at;
+use pool::{ExpertSettings, Section as _};
+pub use pool::{PoolSettings, UpkeepSettings};
 pub use serve::ServeSettings;
 
 /// Why a settings file cannot be used.
@@ -46,8 +46,11 @@ pub struct Settings {
     #[serde(rename = "device", deserialize_with = "text::one_or_more")]
     pub devices: Vec<DeviceSettings>,
     /// How it works.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pool::section")]
     pub pool: PoolSettings,
+    /// How it works, where the defaults are right for nearly everybody: [`Settings::settle`] puts each where it counts.
+    #[serde(default, deserialize_with = "pool::section")]
+    expert: ExpertSettings,
     /// Volumes that are made when it is formatted.
     #[serde(default)]
     pub volumes: Vec<VolumeSettings>,
@@ -57,6 +60,9 @@ pub struct Settings {
     /// The name of the file, for errors.
     #[serde(skip)]
     file: String,
+    /// Keys that have another place or name by now.
+    #[serde(skip)]
+    notes: Vec<String>,
     /// Of [`Settings::each_device`], which of several devices it is about.
     #[serde(skip)]
     number: Option<usize>,
@@ -87,15 +93,15 @@ pub struct DeviceSettings {
     /// What it is good at.
     #[serde(default = "capacity", deserialize_with = "text::class")]
     pub class: MediaClass,
-    /// Name of the pair that it is a side of.
-    pub mirror: Option<String>,
-    /// Whether that side is read only where the other cannot be.
+    /// The group of devices with redundancy, or striped, that it is a member of.
+    pub group: Option<GroupSettings>,
+    /// Former names of `group`.
+    mirror: Option<String>,
+    raid0: Option<String>,
+    raid5: Option<String>,
+    /// Whether this side of a pair is read only where the other cannot be.
     #[serde(default)]
     pub write_mostly: bool,
-    /// Name of the striped group without parity that it is a member of.
-    pub raid0: Option<String>,
-    /// Name of the striped group with parity that it is a member of.
-    pub raid5: Option<String>,
     /// Its size; `None`: all of it.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
@@ -106,9 +112,9 @@ pub struct DeviceSettings {
     pub unit: Option<Bytes>,
     /// How transfers are handed to the system.
     #[serde(default, deserialize_with = "text::io")]
-    pub io: IoEngine,
+    pub io: Option<IoEngine>,
     /// Threads of [`IoEngine::Threads`].
-    pub threads: Option<usize>,
+    pub threads: Option<u32>,
     /// Whether to go past the system's cache.
     pub direct: Option<bool>,
     /// Whether units that are reset give their space back.
@@ -123,71 +129,19 @@ pub struct DeviceSettings {
     pub latency: Option<Latency>,
 }
 
-fn capacity() -> MediaClass {
-    MediaClass::Capacity
+/// A group of devices that are one to the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSettings {
+    /// Its redundancy.
+    #[serde(deserialize_with = "text::group_kind")]
+    pub kind: GroupKind,
+    /// Its name; members of the same group have the same.
+    pub name: String,
 }
 
-/// How a pool works; `None` is the engine's default.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct PoolSettings {
-    /// Which class a block is written to.
-    #[serde(deserialize_with = "text::optional")]
-    pub placement: Option<Policy>,
-    /// Which unit garbage collection takes.
-    #[serde(deserialize_with = "text::optional")]
-    pub victim: Option<Victim>,
-    /// How it reads it.
-    #[serde(deserialize_with = "text::read_plan")]
-    pub read_plan: Option<ReadPlan>,
-    /// Free units at which it begins.
-    pub ahead_units: Option<u32>,
-    /// Whether writes complete in memory.
-    pub write_cache: Option<bool>,
-    /// Bytes between checkpoints.
-    #[serde(deserialize_with = "text::optional")]
-    pub checkpoint: Option<Bytes>,
-    /// Units listed ahead of their use.
-    pub reserved_units: Option<u32>,
-    /// Memory for the maps.
-    #[serde(deserialize_with = "text::optional")]
-    pub memory: Option<Bytes>,
-    /// Requests in work at once.
-    pub max_requests: Option<u32>,
-    /// Bytes of writes that may wait in memory.
-    #[serde(deserialize_with = "text::optional")]
-    pub staged: Option<Bytes>,
-    /// Chunks of a class on their way before further blocks wait.
-    pub write_depth: Option<u32>,
-    /// Bytes of a sequential stream before what follows bypasses fast devices.
-    #[serde(deserialize_with = "text::optional")]
-    pub bypass: Option<Bytes>,
-    /// Share of the fast units in use beyond which blocks leave them.
-    pub high_watermark: Option<f64>,
-    /// Share at which that ends.
-    pub low_watermark: Option<f64>,
-    /// Seconds that blocks stay on fast devices at most.
-    pub max_age: Option<u32>,
-    /// Bytes of fast units that may be in use.
-    #[serde(deserialize_with = "text::optional")]
-    pub at_risk: Option<Bytes>,
-    /// Bytes per second that are copied to fill a side of a mirrored pair, or a member of a striped group.
-    #[serde(deserialize_with = "text::optional")]
-    pub fill_rate: Option<Bytes>,
-    /// How long a device may take for a command; 0: as long as it does.
-    #[serde(deserialize_with = "text::optional")]
-    pub io_timeout: Option<Time>,
-    /// From the end of a scrub of the served pool to the begin of the next; 0: it is never scrubbed.
-    #[serde(deserialize_with = "text::interval")]
-    pub scrub_every: Duration,
-    /// Days for which devices are to last.
-    pub service_days: Option<u32>,
-    /// Share of what the pool can hold that a volume without size leaves free.
-    pub spare: Option<f64>,
-    /// Share of the capacity in use at which the pool warns.
-    pub full_warning: Option<f64>,
-    /// Share at which it is critical.
-    pub full_critical: Option<f64>,
+fn capacity() -> MediaClass {
+    MediaClass::Capacity
 }
 
 /// A volume to be made.
@@ -227,52 +181,14 @@ impl VolumeSettings {
 /// skewed ones far less.
 const SPARE: f64 = 0.1;
 
-/// Chosen: as Linux gives block devices (`/sys/block/*/queue/io_timeout`).
-const IO_TIMEOUT: Time = Time::seconds(30);
-
-impl PoolSettings {
-    /// How long a device may take for a command; `None`: any time.
-    #[must_use]
-    pub fn io_timeout(&self) -> Option<Duration> {
-        let limit = self.io_timeout.unwrap_or(IO_TIMEOUT);
-        (limit > Time(0)).then(|| Duration::from_nanos(limit.as_nanos()))
-    }
-
-    /// From the end of a scrub of the served pool to the begin of the next; `None`: it is never scrubbed.
-    #[must_use]
-    pub fn scrub_every(&self) -> Option<Duration> {
-        (!self.scrub_every.is_zero()).then_some(self.scrub_every)
-    }
-
-    /// What is stated, as the engine takes it.
-    #[must_use]
-    pub fn tuning(&self) -> Tuning {
-        Tuning {
-            placement: self.placement.clone(),
-            victim: self.victim,
-            read_plan: self.read_plan,
-            read_size: None,
-            segment: None,
-            ahead_units: self.ahead_units,
-            write_cache: self.write_cache,
-            staged: self.staged,
-            write_depth: self.write_depth,
-            max_requests: self.max_requests,
-            checkpoint: self.checkpoint,
-            reserved_units: self.reserved_units,
-            memory: self.memory,
-            bypass: self.bypass,
-            high_watermark: self.high_watermark,
-            low_watermark: self.low_watermark,
-            max_age: self.max_age.map(|seconds| Time::seconds(seconds.into())),
-            at_risk: self.at_risk,
-        }
-    }
-}
-
 impl Settings {
     /// A settings file with every key explained.
-    pub const EXAMPLE: &str = include_str!("settings/example.toml");
+    #[must_use]
+    pub fn example() -> String {
+        include_str!("settings/example.toml")
+            .replace("@pool\n", &pool::example::<PoolSettings>())
+            .replace("@expert\n", &pool::example::<ExpertSettings>())
+    }
 
     /// Reads the file at `path`.
     ///
@@ -312,8 +228,50 @@ impl Settings {
             error(if key == "." { "" } else { &key }, source.inner().message())
         })?;
         file.clone_into(&mut settings.file);
+        settings.settle()?;
         settings.check()?;
         Ok(settings)
+    }
+
+    /// Keys that have another place or name by now, and are read all the same: a sentence for each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Puts the keys of `[expert]`, and keys with former names, where they count.
+    fn settle(&mut self) -> Result<(), SettingsError> {
+        for (key, text) in self.pool.stated() {
+            if ExpertSettings::keys().iter().any(|expert| expert.name == key) {
+                self.notes.push(format!("pool.{key} = {text}: the key belongs in [expert]"));
+            }
+        }
+        for (key, text) in self.expert.pool.stated() {
+            if self.pool.stated().iter().any(|(other, _)| *other == key) {
+                return Err(self.error(&format!("expert.{key}"), "is stated in [pool] too"));
+            }
+            let set = self.pool.set(key, &text).expect("a key of pools");
+            set.map_err(|reason| self.error(&format!("expert.{key}"), reason))?;
+        }
+        let transfers = self.expert.transfers.clone();
+        for device in &mut self.devices {
+            device.io = device.io.or(transfers.io);
+            device.threads = device.threads.or(transfers.threads);
+            device.direct = device.direct.or(transfers.direct);
+            device.discard = device.discard.or(transfers.discard);
+        }
+        for (key, stated) in [
+            ("connections", self.serve.connections.is_some()),
+            ("patience", self.serve.patience.is_some()),
+        ] {
+            if stated {
+                self.notes.push(format!("serve.{key}: the key belongs in [expert]"));
+            }
+        }
+        let serve = &mut self.serve;
+        serve.connections = serve.connections.or(transfers.connections.map(|most| most as usize));
+        serve.patience = serve.patience.or(transfers.patience.map(u64::from));
+        self.settle_groups()
     }
 
     /// An error about `key`.
@@ -397,19 +355,8 @@ impl Settings {
 
     fn check(&self) -> Result<(), SettingsError> {
         self.check_devices()?;
-        if let Some((key, reason)) = self.out_of_bounds() {
+        if let Some((key, reason)) = self.volume_out_of_bounds() {
             return Err(self.error(&key, reason));
-        }
-        let spare = self.spare();
-        if !(0.0..=0.9).contains(&spare) {
-            return Err(self.error("pool.spare", format!("is {spare}, must be 0 to 0.9")));
-        }
-        let marks = [("high", self.pool.high_watermark), ("low", self.pool.low_watermark)];
-        for (name, share) in marks {
-            if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
-                let reason = format!("is {share}, must be 0 to 1: a share of the fast devices");
-                return Err(self.error(&format!("pool.{name}_watermark"), reason));
-            }
         }
         self.check_fullness()?;
         if let Some((key, reason)) = self.serve.objection() {
@@ -448,19 +395,13 @@ impl Settings {
     pub fn fullness_marks(&self) -> FullnessMarks {
         let default = FullnessMarks::default();
         FullnessMarks {
-            warning: self.pool.full_warning.unwrap_or(default.warning),
-            critical: self.pool.full_critical.unwrap_or(default.critical),
+            warning: self.pool.upkeep.full_warning.unwrap_or(default.warning),
+            critical: self.pool.upkeep.full_critical.unwrap_or(default.critical),
         }
     }
 
     fn check_fullness(&self) -> Result<(), SettingsError> {
         let FullnessMarks { warning, critical } = self.fullness_marks();
-        for (key, mark) in [("full_warning", warning), ("full_critical", critical)] {
-            if !(0.0..=1.0).contains(&mark) {
-                let reason = format!("is {mark}, must be 0 to 1: a share of the capacity");
-                return Err(self.error(&format!("pool.{key}"), reason));
-            }
-        }
         if warning > critical {
             let reason = format!("is {warning}, must be at most full_critical, {critical}");
             return Err(self.error("pool.full_warning", reason));
@@ -469,7 +410,7 @@ impl Settings {
     }
 
     fn spare(&self) -> f64 {
-        self.pool.spare.unwrap_or(SPARE)
+        self.pool.upkeep.spare.unwrap_or(SPARE)
     }
 
     /// The configuration of the engine for a device divided like this.
@@ -477,7 +418,7 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] when the pool could not work so.
     pub fn config(&self, geometry: Geometry) -> Result<Config, SettingsError> {
-        let mut config = self.pool.tuning().config(geometry);
+        let mut config = self.pool.engine.config(geometry);
         config.below = self.below(unit_bytes(&geometry))?;
         for media in MediaClass::ALL {
             if let Some(active) = self.active_zones(media)? {
@@ -517,7 +458,7 @@ impl Settings {
                 ("pool.ahead_units", format!("is {ahead}, must be 0 to {most}, half of the units"))
             }
             ConfigError::Listed { most, .. } => {
-                let reserved = self.pool.reserved_units.unwrap_or_default();
+                let reserved = self.pool.engine.reserved_units.unwrap_or_default();
                 ("pool.reserved_units", format!("is {reserved}, must be 0 to {}", most / 4))
             }
             ConfigError::Stage(_) | ConfigError::Addresses => ("pool.staged", error.to_string()),

@@ -53,6 +53,14 @@ impl Bytes {
         if shown.parse() == Ok(self) { shown } else { format!("{} bytes", self.0) }
     }
 
+    /// A text without spaces that is read as the same size: in the largest unit of which it is a whole number.
+    #[must_use]
+    pub fn compact(self) -> String {
+        let units = [(60, "EiB"), (50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let whole = units.iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits);
+        whole.map_or(self.0.to_string(), |(bits, unit)| format!("{}{unit}", self.0 >> bits))
+    }
+
     /// How many whole or started granules of size `granule` hold this many bytes.
     #[must_use]
     pub const fn div_ceil(self, granule: Bytes) -> u64 {
@@ -202,5 +210,13 @@ mod tests {
         assert_eq!(Bytes(4096).exactly(), "4 KiB");
         assert_eq!(Bytes(1_342_177_280).exactly(), "1.25 GiB");
         assert_eq!(Bytes(u64::MAX).exactly(), "18446744073709551615 bytes");
+    }
+
+    #[test]
+    fn compact_sizes_are_read_back_as_they_are() {
+        for bytes in [0, 4095, 4096, 3 << 20, (1 << 30) + 4096, 1 << 42, 1 << 60] {
+            let text = Bytes(bytes).compact();
+            assert_eq!(text.parse::<Bytes>(), Ok(Bytes(bytes)), "{text}");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod fault;
 mod id;
 mod request;
 mod rng;
+mod setting;
 mod time;
 mod version;
 
@@ -19,5 +20,6 @@ pub use fault::DeviceError;
 pub use id::{Class, DeviceId, Lba, Pba, StreamId, TenantId, UnitId};
 pub use request::{Op, Request};
 pub use rng::Rng;
+pub use setting::{Seconds, Setting, SettingKey, beyond};
 pub use time::{ParseTimeError, Time};
 pub use version::Version;

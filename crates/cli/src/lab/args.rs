@@ -320,7 +320,7 @@ pub fn of_arguments(error: Error) -> anyhow::Error {
 /// What to run on, and how.
 #[derive(Args, Clone, Default)]
 pub struct DeviceArgs {
-    /// Override a field of the profile, such as device.op=0.07, or a setting of the log, such as log.write_depth=8
+    /// Override a field of the profile, such as device.op=0.07, or a setting of the log, such as pool.write_depth=8
     /// (`lab list log`); may be repeated
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Device")]
     pub set: Vec<String>,

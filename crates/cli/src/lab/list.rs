@@ -102,7 +102,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()
         }
-        What::Log => LogOptions::KEYS.iter().map(|(key, about)| row(*key, about)).collect(),
+        What::Log => LogOptions::keys().iter().map(|(key, about)| row(key, about)).collect(),
         What::Placements => placements(),
         What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
         What::Cases => cases()?,

@@ -27,7 +27,7 @@ rounds until five are steady: within 20 % of their mean, the fitted line within
 combinations of size and mix; write saturation begins on an empty stack and writes
 four capacities. A pattern runs for 50 ms of simulated time in each round (--quick:
 12), where the specification has a minute. Under log and tier there is no write
-cache in memory, unless the stack says log.write_cache=on.
+cache in memory, unless the stack says pool.write_cache=on.
 
 Examples:
   thermocline lab pts --stack raw:p5800x --quick --capacity 128MiB

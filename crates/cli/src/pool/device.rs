@@ -14,7 +14,7 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_runtime::storage::Storage;
-use thermocline_runtime::{DeviceSettings, Settings};
+use thermocline_runtime::{DeviceSettings, GroupKind, Settings};
 use thermocline_types::{Bytes, DeviceId};
 
 use super::open::{Opened, on_trial};
@@ -228,12 +228,14 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
             member.filter(|(kind, _)| is(kind)).map(|(_, member)| member.state.clone())
         };
         let state = number.map(|number| geometry.device(number).state);
+        let named =
+            |kind| device.group().filter(|(one, _)| *one == kind).map(|(_, name)| name.to_owned());
         ListedDevice {
             class: class_name(device.class),
-            mirror: device.mirror.clone(),
+            mirror: named(GroupKind::Mirror),
             write_mostly: device.write_mostly,
-            raid5: device.raid5.clone(),
-            raid0: device.raid0.clone(),
+            raid5: named(GroupKind::Parity),
+            raid0: named(GroupKind::Striped),
             state: state.map_or("unattached", state_name),
             units_left: number.and_then(|number| left.get(&number.0).copied()),
             side: state_in(|kind| kind == "mirror"),

@@ -84,6 +84,8 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         match Settings::load(path) {
             Ok(settings) => {
                 findings.push(Finding::ok("settings", format!("{} is sound", path.display())));
+                let moved = settings.notes().iter();
+                findings.extend(moved.map(|note| Finding::ok("settings", note.clone())));
                 findings.extend(device::examine(&settings));
                 findings.extend(pool::examine(&settings, path));
                 findings.extend(system::for_pool(&settings, path));

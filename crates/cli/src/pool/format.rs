@@ -40,7 +40,7 @@ pub struct FormatArgs {
 /// `thermocline format`.
 pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = args.settings.as_ref().filter(|_| !args.example) else {
-        return print(Settings::EXAMPLE);
+        return print(&Settings::example());
     };
     let settings = Settings::load(path)?;
     if let Some(server) = Serving::at(&sockets::beside(path, STATUS)) {

@@ -1,9 +1,8 @@
 //! The run of the lab that measures a pool: `lab run --pool` makes it, `status --lab-command` prints it.
 
 use anyhow::bail;
-use thermocline_engine::Tuning;
 use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, MediaClass, RaidShape};
-use thermocline_lab::log::{GroupOption, read_plan_name};
+use thermocline_lab::log::GroupOption;
 use thermocline_runtime::{DeviceKind, GroupKind, Settings, unit_bytes};
 use thermocline_types::Bytes;
 
@@ -33,8 +32,8 @@ impl LabRun {
         let volumes: u64 = settings.volume_sizes(&config)?.iter().map(|(_, blocks)| blocks).sum();
         let mut set = Vec::new();
         let mut put = |key: &str, value: String| set.push(format!("{key}={value}"));
-        put("log.unit", size(unit));
-        put("log.volume", size(Bytes(volumes * BLOCK_BYTES as u64)));
+        put("log.unit", unit.compact());
+        put("log.volume", Bytes(volumes * BLOCK_BYTES as u64).compact());
         if block != LogicalBlock::B4096 {
             put("log.logical_block", block.bytes().to_string());
         }
@@ -64,12 +63,14 @@ impl LabRun {
                 put(key, group.to_string());
             }
             if drive.is_some_and(|drive| drive.profile.is_none()) {
-                put(&format!("{part}.unit"), size(unit));
+                put(&format!("{part}.unit"), unit.compact());
                 put(&format!("{part}.op"), "0".into());
-                put(&format!("{part}.mapping_unit"), size(Bytes(block.bytes() as u64)));
+                put(&format!("{part}.mapping_unit"), Bytes(block.bytes() as u64).compact());
             }
         }
-        tuning(&settings.pool.tuning(), &mut put);
+        for (key, value) in settings.pool.engine.stated() {
+            put(&format!("pool.{key}"), value);
+        }
         let fast_capacity = fast.map(|fast| fast.capacity);
         Ok(LabRun { stack, capacity: drive.capacity, fast_capacity, set })
     }
@@ -79,11 +80,11 @@ impl LabRun {
     pub fn command(&self) -> String {
         let set = self.set.iter().map(|set| format!(" --set {set}")).collect::<String>();
         let LabRun { stack, capacity, .. } = self;
-        let fast = self.fast_capacity.map(|fast| format!(" --fast-capacity {}", size(fast)));
+        let fast = self.fast_capacity.map(|fast| format!(" --fast-capacity {}", fast.compact()));
         let fast = fast.unwrap_or_default();
         format!(
             "thermocline lab run --stack {stack} --capacity {}{fast}{set} --trace TRACE",
-            size(*capacity)
+            capacity.compact()
         )
     }
 }
@@ -130,41 +131,6 @@ impl Drive {
     fn name(&self) -> &str {
         self.profile.as_deref().unwrap_or("ideal")
     }
-}
-
-/// What is stated, by the keys of the lab.
-fn tuning(stated: &Tuning, put: &mut impl FnMut(&str, String)) {
-    let on = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let values = [
-        ("log.placement", stated.placement.as_ref().map(ToString::to_string)),
-        ("log.victim", stated.victim.map(|victim| victim.to_string())),
-        ("log.gc.read_plan", stated.read_plan.map(read_plan_name)),
-        ("log.gc.read_size", stated.read_size.map(size)),
-        ("log.gc.segment", stated.segment.map(size)),
-        ("log.gc.ahead_units", stated.ahead_units.map(|units| units.to_string())),
-        ("log.write_cache", stated.write_cache.map(on)),
-        ("log.staged", stated.staged.map(size)),
-        ("log.write_depth", stated.write_depth.map(|depth| depth.to_string())),
-        ("log.max_requests", stated.max_requests.map(|most| most.to_string())),
-        ("log.checkpoint", stated.checkpoint.map(size)),
-        ("log.reserved_units", stated.reserved_units.map(|units| units.to_string())),
-        ("log.memory", stated.memory.map(size)),
-        ("log.bypass", stated.bypass.map(size)),
-        ("log.high_watermark", stated.high_watermark.map(|share| share.to_string())),
-        ("log.low_watermark", stated.low_watermark.map(|share| share.to_string())),
-        ("log.max_age", stated.max_age.map(|age| age.as_secs_f64().to_string())),
-        ("log.at_risk", stated.at_risk.map(size)),
-    ];
-    for (key, value) in values {
-        value.into_iter().for_each(|value| put(key, value));
-    }
-}
-
-/// A size that is read back as the same: in the largest unit of which it is a whole number.
-fn size(bytes: Bytes) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = units.iter().find(|(bits, _)| bytes.0 > 0 && bytes.0.trailing_zeros() >= *bits);
-    whole.map_or(bytes.0.to_string(), |(bits, unit)| format!("{}{unit}", bytes.0 >> bits))
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ fn stacks() {
         ("--stack tag:pm9d3 --set tag.handle=1", "tag.placement=NAME"),
         ("--stack log:ideal --placement tenant", "none, sepgc, lsm-zgc"),
         ("--stack log:ideal --set log.units=8MiB", "log.units is unknown; there are log.unit"),
-        ("--stack log:ideal --set log.gc.read_plan=all", "basic, segment, cost"),
+        ("--stack log:ideal --set pool.read_plan=all", "basic, segment, cost"),
         (
             "--stack log:ideal --utilisation 0.99 --set device.garbage=0.01",
             "give device.garbage=0.",

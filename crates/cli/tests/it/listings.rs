@@ -28,7 +28,7 @@ fn every_listing_names_what_the_other_commands_take() {
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
         ),
         ("placements", "none sepgc lsm-zgc:0.8 sepbit dac:6 midas tenant file directory"),
-        ("log", "log.unit log.placement log.gc.read_plan log.checkpoint"),
+        ("log", "log.unit pool.placement pool.read_plan pool.checkpoint"),
         ("victims", "greedy cost-benefit fifo random windowed:0.9 choices:10 declining-cost own"),
         ("cases", "wine cloudmark llog csal"),
         (

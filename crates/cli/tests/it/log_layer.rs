@@ -4,7 +4,7 @@ use crate::{lab, lab_in, scratch};
 
 /// A run that takes a moment and collects garbage.
 const RUN: &str = "run --json --stack log:ideal --workload zipf:0.9 --span 64MiB --drive-writes 2 \
-                   --set device.unit=512KiB --set device.garbage=0.3 --set log.write_cache=off";
+                   --set device.unit=512KiB --set device.garbage=0.3 --set pool.write_cache=off";
 
 #[test]
 fn a_log_has_a_record_like_any_other_and_its_bytes_sum() {
@@ -23,18 +23,18 @@ fn a_log_has_a_record_like_any_other_and_its_bytes_sum() {
 
 #[test]
 fn settings_of_the_log_reach_it_and_are_in_the_record() {
-    let asked = "--placement lsm-zgc:0.6 --victim greedy --set log.gc.read_plan=segment --set log.write_depth=2";
+    let asked = "--placement lsm-zgc:0.6 --victim greedy --set pool.read_plan=segment --set pool.write_depth=2";
     let record = lab(&format!("{RUN} {asked}")).json();
     for (key, value) in [
-        ("log.placement", "lsm-zgc:0.6"),
-        ("log.victim", "greedy"),
-        ("log.gc.read_plan", "segment"),
+        ("pool.placement", "lsm-zgc:0.6"),
+        ("pool.victim", "greedy"),
+        ("pool.read_plan", "segment"),
     ] {
         assert_eq!(record["config"][key], value, "{key}");
     }
-    assert_eq!(record["config"]["log.write_depth"], 2);
-    let own = lab(&RUN.replace("log:ideal", "log:ideal,log.placement=none")).json();
-    assert_eq!(own["config"]["log.placement"], "none");
+    assert_eq!(record["config"]["pool.write_depth"], 2);
+    let own = lab(&RUN.replace("log:ideal", "log:ideal,pool.placement=none")).json();
+    assert_eq!(own["config"]["pool.placement"], "none");
     assert_ne!(own["waf"], record["waf"]);
 }
 
@@ -67,9 +67,10 @@ fn a_drive_alone_and_under_a_log_are_compared_in_one_report() {
 
 #[test]
 fn settings_of_a_log_that_is_not_there_are_named() {
-    let record =
-        lab("run --json --stack raw:ideal --workload uniform --span 16MiB --set log.write_depth=2")
-            .json();
+    let record = lab(
+        "run --json --stack raw:ideal --workload uniform --span 16MiB --set pool.write_depth=2",
+    )
+    .json();
     let notes = record["notes"].to_string();
     assert!(notes.contains("without a log: log.KEY had no effect"), "{notes}");
 }

@@ -143,5 +143,5 @@ fn the_engine_stands_beside_the_yardstick_and_says_what_it_costs() {
     let error = lab(&format!("{run} --discards")).refused(2);
     assert!(error.contains("--discards"), "{error}");
     lab(&format!("{run} --set log.victims=none")).refused(2);
-    lab("bench-placement --set log.victim=greedy").refused(2);
+    lab("bench-placement --set pool.victim=greedy").refused(2);
 }

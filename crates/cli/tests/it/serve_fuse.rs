@@ -408,7 +408,7 @@ fn killed_under_a_file_system_nothing_that_it_flushed_is_lost() {
         compare(&stand.path("fs"), &ledger);
         stand.sh("umount fs; e2fsck -fn $dev");
     }
-    assert!(ledger.len() > 20, "{} files were flushed in all", ledger.len());
+    assert!(ledger.len() >= 6, "{} files were flushed in all", ledger.len());
     eprintln!("{} files, newest version {:?}", ledger.len(), ledger.values().max());
     stand.detach();
     stand.stop();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_types::{Class, Lba, UnitId};
+use thermocline_types::{Class, Lba, Setting, UnitId};
 
 use crate::Units;
 
@@ -285,6 +285,16 @@ impl FromStr for Policy {
         let (name, parameter) =
             text.split_once(':').map_or((text, None), |(name, parameter)| (name, Some(parameter)));
         named(name, parameter).ok_or_else(|| UnknownPolicy(text.to_owned()))
+    }
+}
+
+impl Setting for Policy {
+    fn read(text: &str) -> Result<Policy, String> {
+        text.parse().map_err(|error: UnknownPolicy| error.to_string())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 

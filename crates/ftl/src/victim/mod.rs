@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_types::{Rng, UnitId};
+use thermocline_types::{Rng, Setting, UnitId};
 
 use crate::{UnitState, Units};
 
@@ -250,6 +250,16 @@ impl FromStr for Victim {
             },
             _ => Err(refuse()),
         }
+    }
+}
+
+impl Setting for Victim {
+    fn read(text: &str) -> Result<Victim, String> {
+        text.parse().map_err(|error: UnknownVictim| error.to_string())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
     }
 }
 

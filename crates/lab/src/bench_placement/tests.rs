@@ -109,7 +109,7 @@ fn the_causes_sum_to_all_that_the_engine_writes_more_than_the_yardstick() {
     plan.blocks = 256 * 300;
     plan.turnovers = 3.0;
     let through = |plan: &Plan, ahead: u32| {
-        let through = Some(vec![format!("log.gc.ahead_units={ahead}")]);
+        let through = Some(vec![format!("pool.ahead_units={ahead}")]);
         let tables = tables(&Plan { through, ..plan.clone() });
         tables.into_iter().flat_map(|table| table.through).collect::<Vec<_>>()
     };

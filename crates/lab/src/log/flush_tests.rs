@@ -98,7 +98,7 @@ fn paces() -> Vec<Settings> {
 #[test]
 fn memory_absorbs_nothing_across_a_flush_at_any_pace() {
     let trace = database("absorbed", 5);
-    for stack in ["log:ideal,unit=1MiB", "log:p5316", "log:zn540", "log:p5316,log.write_cache=off"]
+    for stack in ["log:ideal,unit=1MiB", "log:p5316", "log:zn540", "log:p5316,pool.write_cache=off"]
     {
         for settings in paces() {
             let record = trace.run(stack, Prefill::FirstTouch, &settings);
@@ -139,7 +139,7 @@ fn a_pass_that_ends_with_what_was_held_back_counts_as_a_pass() {
 fn who_flushes_after_each_write_is_no_faster_at_depth_32() {
     let pairs = (0..500).flat_map(|block| [('W', block, 1, "a"), ('F', 0, 0, "a")]);
     let trace = Trace::of("pairs", 1, &pairs.collect::<Vec<_>>());
-    for stack in ["raw:micron2300", "tag:pm9d3", "log:p5316", "log:p5316,log.write_cache=off"] {
+    for stack in ["raw:micron2300", "tag:pm9d3", "log:p5316", "log:p5316,pool.write_cache=off"] {
         let seconds = |pacing| {
             let capacity = Some(Bytes::mib(256));
             let settings = Settings { pacing: Some(pacing), capacity, ..Settings::default() };

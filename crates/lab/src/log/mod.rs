@@ -19,7 +19,7 @@ mod payload;
 pub mod plan;
 mod stored_chunks;
 
-pub use options::{GroupOption, LogOptions, read_plan_name};
+pub use options::{GroupOption, LogOptions};
 
 #[cfg(test)]
 mod flush_tests;

@@ -1,11 +1,11 @@
-//! Settings of the log, as `log.KEY=VALUE` on the command line.
+//! Settings of the log, as `log.KEY=VALUE` and `pool.KEY=VALUE` on the command line.
 
 use std::fmt;
 use std::str::FromStr;
 
-use thermocline_engine::{ReadPlan, Tuning};
+use thermocline_engine::Tuning;
 use thermocline_format::{LogicalBlock, RaidLevel, VolumeMedia};
-use thermocline_types::{Bytes, Time};
+use thermocline_types::Bytes;
 
 use super::payload::PACKS;
 
@@ -84,52 +84,45 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// Every key with a line about it.
-    pub const KEYS: [(&'static str, &'static str); 25] = [
-        ("log.unit", "size of the units that a drive without zones is cut into"),
-        ("log.volume", "size of the volume, which is thin (default: what the workload addresses)"),
-        ("log.logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
-        ("log.packs", "share of blocks that pack into the slack of a chunk's header, 0 to 1"),
-        ("log.placement", "class of each block, as `placement` of the run"),
-        ("log.victim", "unit that garbage collection takes, as `victim` of the run"),
-        ("log.gc.read_plan", "how a victim is read: basic, segment, cost or cost:SIZE"),
-        ("log.gc.read_size", "what one command of garbage collection reads at most"),
-        ("log.gc.segment", "what of a victim is looked at together"),
-        ("log.gc.ahead_units", "free units at which garbage collection begins"),
+    /// Keys of the lab's own under `log.`, each with a line about it.
+    const OWN: [(&'static str, &'static str); 7] = [
+        ("unit", "size of the units that a drive without zones is cut into"),
+        ("volume", "size of the volume, which is thin (default: what the workload addresses)"),
+        ("logical_block", "smallest piece that is read or written: 512 or 4096 (default)"),
+        ("packs", "share of blocks that pack into the slack of a chunk's header, 0 to 1"),
         (
-            "log.write_cache",
-            "on: writes complete in memory, and wait there to fill chunks (default); off: on media",
-        ),
-        ("log.staged", "what of writes may wait in memory, from 1020KiB"),
-        ("log.write_depth", "chunks of a class on their way before blocks wait for a larger one"),
-        ("log.max_requests", "requests in work at once"),
-        ("log.checkpoint", "bytes written between checkpoints"),
-        ("log.reserved_units", "units listed in a superblock ahead of their use"),
-        (
-            "log.memory",
-            "memory for pages of the map; all of it takes 8 bytes for each 4 KiB of the volume",
-        ),
-        (
-            "log.bypass",
-            "under tier, of a sequential stream before what follows bypasses the fast drive",
-        ),
-        (
-            "log.high_watermark",
-            "under tier, share of fast units in use beyond which they are emptied (default: they run short)",
-        ),
-        ("log.low_watermark", "share at which that ends (default: 0.05 below the other)"),
-        ("log.max_age", "under tier, seconds that blocks stay on the fast drive at most"),
-        ("log.at_risk", "under tier, bytes of the fast drive that may be in use (default: all)"),
-        (
-            "log.media",
+            "media",
             "under tier, where the volume's blocks are to be: auto (default), fast, capacity",
         ),
         (
-            "log.group",
+            "group",
             "a group of drives instead of one: mirror, raid0:N, raid5:N, raid5:N:PIECE; sizes are those of all N drives",
         ),
-        ("log.fast_group", "under tier, the same of the fast drive"),
+        ("fast_group", "under tier, the same of the fast drive"),
     ];
+
+    /// Every key with a text about it: the lab's own as `log.KEY`, the engine's as `pool.KEY`, as settings files of
+    /// pools call them.
+    #[must_use]
+    pub fn keys() -> Vec<(String, &'static str)> {
+        let own = LogOptions::OWN.iter().map(|(key, about)| (format!("log.{key}"), *about));
+        let engine = Tuning::KEYS.iter().map(|key| (format!("pool.{}", key.name), key.text));
+        own.chain(engine).collect()
+    }
+
+    /// The present name of `key`: what the engine knows was `log.KEY` or `log.gc.KEY` before.
+    #[must_use]
+    pub(crate) fn canonical(text: &str) -> String {
+        let engine = |rest: &str| {
+            let key = rest.split('=').next().unwrap_or_default().trim();
+            Tuning::KEYS.iter().any(|known| known.name == key)
+        };
+        let rest = text.strip_prefix("log.").map(|rest| rest.strip_prefix("gc.").unwrap_or(rest));
+        match rest.filter(|rest| engine(rest)) {
+            Some(rest) => format!("pool.{rest}"),
+            None => text.to_owned(),
+        }
+    }
 
     /// The share of blocks that pack.
     #[must_use]
@@ -137,104 +130,53 @@ impl LogOptions {
         self.packs.unwrap_or(PACKS)
     }
 
-    /// Sets `key`, without its `log.`, to `value`.
+    /// Sets `log.KEY`, or `pool.KEY` of the engine, to `value`.
     ///
     /// # Errors
-    /// A sentence that says what would be right.
+    /// A sentence that states what would be right.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let engine = &mut self.engine;
         match key {
-            "unit" => self.unit = Some(size(value)?),
-            "volume" => self.volume = Some(size(value)?),
-            "logical_block" => self.logical_block = Some(logical_block(value)?),
-            "packs" => self.packs = Some(share(value)?),
-            "placement" => engine.placement = Some(read(value)?),
-            "victim" => engine.victim = Some(read(value)?),
-            "gc.read_plan" => engine.read_plan = Some(read_plan(value)?),
-            "gc.read_size" => engine.read_size = Some(size(value)?),
-            "gc.segment" => engine.segment = Some(size(value)?),
-            "gc.ahead_units" => engine.ahead_units = Some(count(value)?),
-            "write_cache" => engine.write_cache = Some(on(value)?),
-            "staged" => engine.staged = Some(size_of(value)?),
-            "write_depth" => engine.write_depth = Some(count(value)?),
-            "max_requests" => engine.max_requests = Some(count(value)?),
-            "checkpoint" => engine.checkpoint = Some(size_of(value)?),
-            "reserved_units" => engine.reserved_units = Some(count(value)?),
-            "memory" => engine.memory = Some(size_of(value)?),
-            "bypass" => engine.bypass = Some(size_of(value)?),
-            "high_watermark" => engine.high_watermark = Some(share(value)?),
-            "low_watermark" => engine.low_watermark = Some(share(value)?),
-            "max_age" => engine.max_age = Some(Time::seconds(count(value)?.into())),
-            "at_risk" => engine.at_risk = Some(size_of(value)?),
-            "media" => self.media = Some(read(value)?),
-            "group" => self.group = Some(read(value)?),
-            "fast_group" => self.fast_group = Some(read(value)?),
+            "log.unit" => self.unit = Some(size(value)?),
+            "log.volume" => self.volume = Some(size(value)?),
+            "log.logical_block" => self.logical_block = Some(logical_block(value)?),
+            "log.packs" => self.packs = Some(share(value)?),
+            "log.media" => self.media = Some(read(value)?),
+            "log.group" => self.group = Some(read(value)?),
+            "log.fast_group" => self.fast_group = Some(read(value)?),
             _ => {
-                let keys: Vec<&str> = LogOptions::KEYS.iter().map(|(key, _)| *key).collect();
-                return Err(format!("log.{key} is unknown; there are {}", keys.join(", ")));
+                let value = value.trim_matches('"');
+                let set = key.strip_prefix("pool.").and_then(|key| self.engine.set(key, value));
+                return set.unwrap_or_else(|| {
+                    let keys = LogOptions::keys();
+                    let keys: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
+                    Err(format!("{key} is unknown; there are {}", keys.join(", ")))
+                });
             }
         }
-        engine.out_of_bounds().map_or(Ok(()), |(_, reason)| Err(format!("it {reason}")))
+        Ok(())
     }
 }
 
-/// The name of a read plan, as [`LogOptions::set`] reads it.
-#[must_use]
-pub fn read_plan_name(plan: ReadPlan) -> String {
-    match plan {
-        ReadPlan::Basic => "basic".into(),
-        ReadPlan::Segment => "segment".into(),
-        ReadPlan::Cost { command_bytes } => format!("cost:{}", u64::from(command_bytes)),
-    }
-}
-
-fn read_plan(text: &str) -> Result<ReadPlan, String> {
-    match text.split_once(':') {
-        None if text == "basic" => Ok(ReadPlan::Basic),
-        None if text == "segment" => Ok(ReadPlan::Segment),
-        None if text == "cost" => Ok(ReadPlan::COST),
-        Some(("cost", bytes)) => {
-            Ok(ReadPlan::Cost { command_bytes: size(bytes)?.0.min(1 << 30) as u32 })
-        }
-        _ => Err(format!("`{text}` is no read plan; there are basic, segment, cost, cost:64KiB")),
-    }
-}
-
-fn read<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
+fn read<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-fn size_of(text: &str) -> Result<Bytes, String> {
-    read(text.trim_matches('"'))
-}
-
 fn size(text: &str) -> Result<Bytes, String> {
-    match size_of(text)? {
+    match read(text.trim_matches('"'))? {
         Bytes(0..4096) => Err(format!("{text} must be at least 4KiB")),
         bytes => Ok(bytes),
     }
 }
 
 fn logical_block(text: &str) -> Result<LogicalBlock, String> {
-    let found = size_of(text)?.0.try_into().ok().and_then(LogicalBlock::from_bytes);
+    let bytes: Bytes = read(text.trim_matches('"'))?;
+    let found = bytes.0.try_into().ok().and_then(LogicalBlock::from_bytes);
     found.ok_or_else(|| format!("{text} must be 512 or 4096"))
-}
-
-fn on(text: &str) -> Result<bool, String> {
-    match text {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err(format!("`{text}` must be on or off")),
-    }
 }
 
 fn share(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     found.ok_or_else(|| format!("`{text}` must be a share from 0 to 1"))
-}
-
-fn count(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("`{text}` must be a number, at most {}", u32::MAX))
 }
 
 #[cfg(test)]
@@ -244,47 +186,59 @@ mod tests {
     #[test]
     fn every_listed_key_is_taken_and_others_are_not() {
         let value = |key: &str| match key {
-            "log.placement" => "sepgc",
-            "log.victim" => "greedy",
-            "log.gc.read_plan" => "cost:64KiB",
-            "log.write_cache" => "on",
             "log.logical_block" => "512",
-            "log.packs" | "log.high_watermark" | "log.low_watermark" => "0.25",
+            "log.packs" => "0.25",
             "log.media" => "fast",
             "log.group" => "raid5:4",
             "log.fast_group" => "mirror",
-            "log.gc.ahead_units" | "log.write_depth" | "log.reserved_units"
-            | "log.max_requests" | "log.max_age" => "7",
-            _ => "2MiB",
+            key => Tuning::KEYS
+                .iter()
+                .find(|one| key[5..] == *one.name)
+                .map_or("2MiB", |one| one.value),
         };
         let mut options = LogOptions::default();
-        for (key, _) in LogOptions::KEYS {
+        for (key, _) in LogOptions::keys() {
             let before = options.clone();
-            options.set(&key[4..], value(key)).unwrap();
+            options.set(&key, value(&key)).unwrap();
             assert_ne!(options, before, "{key}");
         }
-        assert_eq!(read_plan_name(options.engine.read_plan.unwrap()), "cost:65536");
+        let stated = options.engine.stated();
+        assert_eq!(stated.len(), Tuning::KEYS.len());
+        let mut again = LogOptions::default();
+        for (key, value) in stated {
+            again.set(&format!("pool.{key}"), &value).unwrap();
+        }
+        assert_eq!(again.engine, options.engine, "what is shown is read as the same");
         for (key, value, complaint) in [
-            ("units", "1", "log.gc.read_plan"),
-            ("gc.read_plan", "all", "basic, segment, cost"),
-            ("placement", "sepgcc", "none, sepgc"),
-            ("victim", "oldest", "greedy"),
-            ("write_depth", "0", "1 to 1024"),
-            ("write_cache", "yes", "on or off"),
-            ("packs", "1.5", "0 to 1"),
-            ("high_watermark", "80%", "0 to 1"),
-            ("max_age", "0", "must be 1 to"),
-            ("max_age", "4294967296", "at most 4294967295"),
-            ("unit", "512", "at least 4KiB"),
-            ("logical_block", "520", "512 or 4096"),
-            ("group", "raid6:5", "raid5:4, raid0:2, mirror"),
-            ("group", "raid5", "raid5:N with 3 to 16"),
-            ("group", "raid5:2", "raid5:N with 3 to 16"),
-            ("fast_group", "mirror:3", "mirror:N with 2 to 2"),
+            ("log.units", "1", "pool.read_plan"),
+            ("pool.read_plan", "all", "basic, segment, cost"),
+            ("pool.placement", "sepgcc", "none, sepgc"),
+            ("pool.victim", "oldest", "greedy"),
+            ("pool.write_depth", "0", "1 to 1024"),
+            ("pool.write_cache", "yes", "true or false"),
+            ("log.packs", "1.5", "0 to 1"),
+            ("pool.high_watermark", "80%", "must be a number"),
+            ("pool.high_watermark", "1.5", "must be 0 to 1"),
+            ("pool.max_age", "0", "must be 1 to"),
+            ("pool.max_age", "4294967296", "at most 4294967295"),
+            ("log.unit", "512", "at least 4KiB"),
+            ("log.logical_block", "520", "512 or 4096"),
+            ("log.group", "raid6:5", "raid5:4, raid0:2, mirror"),
+            ("log.group", "raid5", "raid5:N with 3 to 16"),
+            ("log.group", "raid5:2", "raid5:N with 3 to 16"),
+            ("log.fast_group", "mirror:3", "mirror:N with 2 to 2"),
         ] {
             let error = options.set(key, value).unwrap_err();
             assert!(error.contains(complaint), "{key}={value}: {error}");
             options = LogOptions::default();
         }
+    }
+
+    #[test]
+    fn former_names_are_read() {
+        let now = |text: &str| LogOptions::canonical(text);
+        assert_eq!(now("log.gc.read_plan=basic"), "pool.read_plan=basic");
+        assert_eq!(now("log.write_cache=off"), "pool.write_cache=off");
+        assert_eq!(now("log.unit=1MiB"), "log.unit=1MiB");
     }
 }

@@ -295,7 +295,7 @@ fn check_capacity(
     let least = Bytes(config.least_map_memory([room.span.div_ceil(Bytes::BLOCK)]));
     if least.0 > config.map_memory_bytes {
         return Err(Error::Settings(format!(
-            "the map of a volume of {} takes {least} of memory at least, log.memory is {}: set it higher, or fit the \
+            "the map of a volume of {} takes {least} of memory at least, pool.memory is {}: set it higher, or fit the \
              addresses of the trace by `remap` dense",
             room.span,
             Bytes(config.map_memory_bytes)
@@ -337,7 +337,7 @@ fn active_zones(profile: &Profile) -> Option<u32> {
     profile.zns.as_ref().map(|zns| zns.max_active).filter(|&active| active > 0)
 }
 
-/// Memory for maps where nothing is said (`log.memory`).
+/// Memory for maps where nothing is said (`pool.memory`).
 const MAP_MEMORY: Bytes = Bytes::gib(4);
 /// Bytes for each block that a chunk on media holds: its entry, and what stands for its data. Measured.
 const STORED_BYTES: u64 = 48;

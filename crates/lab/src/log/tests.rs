@@ -101,7 +101,7 @@ fn full_is_as_full_as_the_log_can_fill_a_drive() {
 
 #[test]
 fn more_classes_than_zones_that_may_be_open_are_refused() {
-    let few = "log:zn540,zns.max_open=5,zns.max_active=5,log.placement=lsm-zgc";
+    let few = "log:zn540,zns.max_open=5,zns.max_active=5,pool.placement=lsm-zgc";
     let stack = Stack::parse(few, &[]).unwrap();
     let mut workload = prepared("uniform", Bytes::mib(64), 1.0, None);
     let settings = Settings { utilisation: 0.5, ..Settings::default() };
@@ -112,8 +112,8 @@ fn more_classes_than_zones_that_may_be_open_are_refused() {
 #[test]
 fn zones_behind_a_fast_drive_are_open_for_what_stays_alone() {
     let fits = |layer: &str| {
-        let text = format!("{layer}zn540,zns.max_open=5,zns.max_active=5,log.placement=sepgc");
-        let stack = Stack::parse(&text, &["log.write_cache=off".to_owned()]).unwrap();
+        let text = format!("{layer}zn540,zns.max_open=5,zns.max_active=5,pool.placement=sepgc");
+        let stack = Stack::parse(&text, &["pool.write_cache=off".to_owned()]).unwrap();
         let mut workload = prepared("zipf:0.9", Bytes::mib(512), 1.0, None);
         let settings = Settings { utilisation: 0.7, ..Settings::default() };
         run(&mut workload, &stack.untimed(), &settings, &mut |_| {})
@@ -127,7 +127,7 @@ fn zones_behind_a_fast_drive_are_open_for_what_stays_alone() {
 /// A victim that has more valid blocks than may be staged at once, in classes none of which fills a chunk of its own.
 #[test]
 fn many_classes_collect_zones_of_many_blocks_without_a_standstill() {
-    let stack = Stack::parse("log:zn540,unit=18MiB,log.placement=auto", &[]).unwrap();
+    let stack = Stack::parse("log:zn540,unit=18MiB,pool.placement=auto", &[]).unwrap();
     let mut workload = prepared("hotcold:10:90", Bytes::gib(2), 1.5, None);
     let settings = Settings { utilisation: 0.7, ..Settings::default() };
     let record = run(&mut workload, &stack.untimed(), &settings, &mut |_| {}).unwrap();
@@ -172,7 +172,7 @@ fn valid(machine: &Machine) -> u64 {
 /// 99.9th percentile and maximum of write latency as multiples of the median, on zones that are being collected.
 fn slowest_by_median(depth: u32) -> (f64, f64) {
     // Answered from memory, the median write takes no time at all.
-    let stack = Stack::parse("log:zn540,unit=3MiB,log.write_cache=off", &[]).unwrap();
+    let stack = Stack::parse("log:zn540,unit=3MiB,pool.write_cache=off", &[]).unwrap();
     let mut workload = prepared("uniform", Bytes::mib(512), 1.5, None);
     let pacing = Some(Pacing::QueueDepth(depth));
     let settings = Settings { utilisation: 0.8, pacing, ..Settings::default() };

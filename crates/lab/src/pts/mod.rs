@@ -371,9 +371,9 @@ impl PtsTest {
 pub fn stack_under_test(text: &str, overrides: &[String]) -> Result<Stack, Error> {
     let asked = Stack::parse(text, overrides)?;
     let logged = matches!(asked.layer, Layer::Log | Layer::Tier);
-    let said = asked.overrides.iter().any(|given| given.starts_with("log.write_cache"));
+    let said = asked.overrides.iter().any(|given| given.starts_with("pool.write_cache"));
     let stack = if logged && !said {
-        let durable = std::iter::once("log.write_cache=off".to_owned());
+        let durable = std::iter::once("pool.write_cache=off".to_owned());
         Stack::parse(text, &durable.chain(overrides.iter().cloned()).collect::<Vec<_>>())?
     } else {
         asked

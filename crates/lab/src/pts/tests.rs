@@ -63,7 +63,7 @@ fn latency_and_throughput_are_those_of_one_request_and_of_large_ones() {
 #[test]
 fn a_log_is_tested_without_its_volatile_cache_unless_it_is_asked_for() {
     let of = |text: &str| stack_under_test(text, &[]).unwrap().overrides;
-    assert!(of("log:zn540").iter().any(|given| given == "log.write_cache=off"));
-    assert_eq!(of("log:zn540,log.write_cache=on"), ["log.write_cache=on"]);
+    assert!(of("log:zn540").iter().any(|given| given == "pool.write_cache=off"));
+    assert_eq!(of("log:zn540,pool.write_cache=on"), ["pool.write_cache=on"]);
     assert!(stack_under_test("raw:ideal", &[]).unwrap_err().to_string().contains("no time"));
 }

@@ -196,8 +196,8 @@ impl Scale {
         let overrides = [
             format!("device.op={op}"),
             format!("device.unit={}", ZONE / self.divisor),
-            "log.placement=sepgc".to_owned(),
-            "log.victim=cost-benefit".to_owned(),
+            "pool.placement=sepgc".to_owned(),
+            "pool.victim=cost-benefit".to_owned(),
         ];
         let stack = Stack::parse("log:ideal", &overrides)?;
         self.waf(&stack, case, Bytes::BLOCK.0, progress)

@@ -181,7 +181,7 @@ fn overrides(drive: Drive, units: u64) -> Vec<String> {
             all.extend(zone.map(|key| format!("device.zns.{key}={}", UNIT.0)));
             all.extend(["max_open", "max_active"].map(|key| format!("device.zns.{key}=0")));
             // As the mapping layer of the document: nothing but host writes apart from survivors.
-            all.extend(["log.placement=sepgc", "log.victim=cost-benefit"].map(str::to_owned));
+            all.extend(["pool.placement=sepgc", "pool.victim=cost-benefit"].map(str::to_owned));
         }
     }
     all

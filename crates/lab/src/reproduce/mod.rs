@@ -521,7 +521,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
             "bytes of the application: those of the redo log, 35 % of what the database writes; so its own write \
              amplification is 2.86, and theirs was about 5 (11.1 / 2.2 to 6.7 / 1.1), which no tier below it can change",
             "capacity drive 85 % full, which is not published of theirs; hot tier of 20 % of the volume (150 to 200 of 800 GB)",
-            "placement sepbit on both tiers, with log.write_cache=off: the default has one class more than a ZN540 lets zones \
+            "placement sepbit on both tiers, with pool.write_cache=off: the default has one class more than a ZN540 lets zones \
              be open beside a fast device",
             "no drive merges writes in its buffer, which is the product's and would absorb more of a volume this small",
             "two pages are read for each written in place, with the same skew, which is chosen; no think time: host MB/s is \
@@ -552,7 +552,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              volume is filled in order, then written twice over, then half of it while it is measured (jobs of 4 KiB on the \
              drive alone, which rewrites 64 KiB for each: a sixteenth). Both sides have the same volume, media, depth, and \
              no trims",
-            "tier: the log engine (ADR 0024) with its defaults, but for log.write_cache=off, as the peer has no cache in \
+            "tier: the log engine (ADR 0024) with its defaults, but for pool.write_cache=off, as the peer has no cache in \
              memory; WAF is bytes on the media of the drive for capacity for each byte of the host",
             "unused: what of the drive the volume leaves, as a share of the volume. 10 % is the document's for the drive alone, \
              22 % (18 % of the drive) is how CSAL's authors set it up in their artifact (EuroSys 2024); the table is on 10 %",

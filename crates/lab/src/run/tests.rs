@@ -100,7 +100,7 @@ fn data_at_rest_fills_the_drive_on_every_stack_and_is_never_moved_by_much() {
 #[test]
 fn clients_that_think_ask_for_as_much_as_the_law_says() {
     for stack in ["raw:micron2300", "log:micron2300,unit=1MiB,op=0.5"] {
-        let stack = Stack::parse(stack, &["log.write_cache=off".to_owned()]).unwrap();
+        let stack = Stack::parse(stack, &["pool.write_cache=off".to_owned()]).unwrap();
         let options =
             Options { read_share: 0.9, ..Options::new(Bytes::mib(64), Limit::Requests(4000)) };
         let input = Input::Synthetic { spec: Spec::load("uniform").unwrap(), options };

@@ -63,7 +63,7 @@ impl Settings {
     ) -> Result<(), LittleMemory> {
         /// Placements that remember less, from the best to the least.
         const SMALLER: [&str; 4] = ["auto:4", "auto:16", "auto:64", "sepgc"];
-        let Some(memory) = self.pool.memory else { return Ok(()) };
+        let Some(memory) = self.pool.engine.memory else { return Ok(()) };
         let maps = config.least_map_memory(volumes);
         let needed = |config: &Config| maps + config.most_placement_memory();
         if needed(config) <= memory.0 {

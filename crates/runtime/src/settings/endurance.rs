@@ -15,7 +15,7 @@ impl Settings {
     /// row.
     #[must_use]
     pub fn endurance(&self) -> Vec<(MediaClass, Endurance)> {
-        let days = self.pool.service_days.unwrap_or(SERVICE_DAYS);
+        let days = self.pool.upkeep.service_days.unwrap_or(SERVICE_DAYS);
         let of = |media: MediaClass| {
             let groups = self.groups().into_iter().filter(|group| group[0].device().class == media);
             let least = |group: Vec<Settings>| {
@@ -50,9 +50,6 @@ impl Settings {
                     "is stated of another device of this class: state it of all, or of none";
                 return Err(one.error("device.endurance", reason));
             }
-        }
-        if self.pool.service_days == Some(0) {
-            return Err(self.error("pool.service_days", "is 0, must be at least 1"));
         }
         Ok(())
     }

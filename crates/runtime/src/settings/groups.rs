@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thermocline_format::RaidLevel;
 
-use super::{DeviceKind, DeviceSettings, Settings, SettingsError};
+use super::{DeviceKind, DeviceSettings, GroupSettings, Settings, SettingsError};
 use crate::storage::GroupKind;
 
 /// Bytes per second that are copied to fill a side or member, where nothing is stated: as `speed_limit_max` of md,
@@ -12,20 +12,10 @@ use crate::storage::GroupKind;
 const FILL_RATE: u64 = 200 << 20;
 
 impl DeviceSettings {
-    /// The groups that it is said to be a member of, with their kinds.
-    fn named_groups(&self) -> impl Iterator<Item = (GroupKind, &str)> {
-        let keys = [
-            (GroupKind::Mirror, &self.mirror),
-            (GroupKind::Striped, &self.raid0),
-            (GroupKind::Parity, &self.raid5),
-        ];
-        keys.into_iter().filter_map(|(kind, name)| Some((kind, name.as_deref()?)))
-    }
-
     /// The group that it is a member of: its kind, and its name.
     #[must_use]
     pub fn group(&self) -> Option<(GroupKind, &str)> {
-        self.named_groups().next()
+        self.group.as_ref().map(|group| (group.kind, group.name.as_str()))
     }
 }
 
@@ -77,26 +67,47 @@ impl Settings {
 
     /// Bytes per second that are copied to fill a side or member.
     pub(crate) fn fill_rate(&self) -> u64 {
-        self.pool.fill_rate.map_or(FILL_RATE, |rate| rate.0)
+        self.pool.upkeep.fill_rate.map_or(FILL_RATE, |rate| rate.0)
+    }
+
+    /// Reads the former keys of groups, each its kind: `mirror = "NAME"`.
+    pub(super) fn settle_groups(&mut self) -> Result<(), SettingsError> {
+        let mut notes = Vec::new();
+        for one in self.each_device().collect::<Vec<_>>().iter().zip(&mut self.devices) {
+            let (asked, device) = one;
+            let former = [
+                (GroupKind::Mirror, device.mirror.take()),
+                (GroupKind::Striped, device.raid0.take()),
+                (GroupKind::Parity, device.raid5.take()),
+            ];
+            for (kind, name) in former {
+                let (Some(name), key) = (name, kind.name()) else { continue };
+                if let Some(other) = &device.group {
+                    let other = other.kind.name();
+                    let reason = format!("a device is a member of one group; it has `{other}` too");
+                    return Err(asked.error(&format!("device.{key}"), reason));
+                }
+                notes.push(format!(
+                    "device.{key} = \"{name}\": now group = {{ kind = \"{key}\", name = \"{name}\" }}"
+                ));
+                device.group = Some(GroupSettings { kind, name });
+            }
+        }
+        self.notes.append(&mut notes);
+        Ok(())
     }
 
     pub(super) fn check_groups(&self) -> Result<(), SettingsError> {
         for group in self.groups() {
             let first = &group[0];
             check_write_mostly(&group)?;
-            let mut named = first.device().named_groups();
-            let Some((kind, name)) = named.next() else { continue };
-            let key = format!("device.{}", kind.name());
-            if let Some((other, _)) = named.next() {
-                let reason =
-                    format!("a device is a member of one group; it has `{}` too", other.name());
-                return Err(first.error(&key, reason));
-            }
+            let Some((kind, name)) = first.device().group() else { continue };
+            let key = "device.group";
             if let Some(reason) = wrong_number(kind, name, group.len()) {
-                return Err(first.error(&key, reason));
+                return Err(first.error(key, reason));
             }
             for member in &group {
-                check_member(kind, first, member).map_err(|reason| member.error(&key, reason))?;
+                check_member(kind, first, member).map_err(|reason| member.error(key, reason))?;
             }
         }
         Ok(())
@@ -107,8 +118,8 @@ impl Settings {
 fn check_write_mostly(group: &[Settings]) -> Result<(), SettingsError> {
     let mut slow = group.iter().filter(|one| one.device().write_mostly);
     let Some(first) = slow.next() else { return Ok(()) };
-    let reason = if first.device().mirror.is_none() {
-        "it is of a side of a mirrored pair alone (`mirror`)"
+    let reason = if first.device().group().is_none_or(|(kind, _)| kind != GroupKind::Mirror) {
+        "only a side of a mirrored pair can have it (`group`)"
     } else if slow.next().is_some() {
         "one side of a pair is to be read"
     } else {
@@ -141,11 +152,10 @@ fn check_member(kind: GroupKind, first: &Settings, member: &Settings) -> Result<
         return Err(format!("class, size, unit and logical_block are those of {whose}"));
     }
     if member.has_zones() {
-        let key = kind.name();
         let what = if kind == GroupKind::Mirror { "mirrored" } else { "members of a group" };
         return Err(format!(
             "zones cannot be {what}; take files, conventional devices or simulated drives without zones (`profile = \
-             \"p5316\"`), or name it without `{key}`, as a device of its own: a pool uses several side by side, and what \
+             \"p5316\"`), or name it without `group`, as a device of its own: a pool uses several side by side, and what \
              one loses the others do not have"
         ));
     }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use thermocline_engine::beyond;
 
 use super::Settings;
 use crate::{Pool, PoolUpkeep, VolumeLimits};
@@ -73,15 +72,17 @@ impl ServeSettings {
                 return Some((key, reason));
             }
         }
-        let count = |count: u64| count.to_string();
-        let connections = self.connections.map(|connections| connections as u64);
-        let numbers = [
-            ("connections", beyond(connections, Self::CONNECTIONS, count)),
-            ("patience", beyond(self.patience, Self::PATIENCE, count)),
-            ("flush_after", beyond(self.flush_after, Self::FLUSH_AFTER, count)),
-        ];
-        for (key, objection) in numbers {
-            if let Some(reason) = objection {
+        if let Some(after) = self.flush_after.filter(|after| !Self::FLUSH_AFTER.contains(after)) {
+            let (least, most) = (Self::FLUSH_AFTER.start(), Self::FLUSH_AFTER.end());
+            let reason = format!("is {after}, must be {least} to {most}");
+            return Some(("flush_after".to_owned(), reason));
+        }
+        for (key, number, range) in [
+            ("connections", self.connections.map(|most| most as u64), Self::CONNECTIONS),
+            ("patience", self.patience, Self::PATIENCE),
+        ] {
+            if let Some(number) = number.filter(|number| !range.contains(number)) {
+                let reason = format!("is {number}, must be {} to {}", range.start(), range.end());
                 return Some((key.to_owned(), reason));
             }
         }

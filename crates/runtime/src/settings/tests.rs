@@ -9,10 +9,10 @@ fn parse(text: &str) -> Result<Settings, String> {
 
 /// The keys in the example, those behind a `#` included, without their values.
 fn explained(section: &str) -> Vec<String> {
-    let lines = Settings::EXAMPLE.lines();
+    let example = Settings::example();
     let mut inside = false;
     let mut keys = Vec::new();
-    for line in lines {
+    for line in example.lines() {
         if line.starts_with('[') {
             inside = line.trim_matches(['[', ']']) == section;
         }
@@ -29,19 +29,22 @@ fn explained(section: &str) -> Vec<String> {
 
 #[test]
 fn the_example_is_read_and_explains_every_key() {
-    parse(Settings::EXAMPLE).expect("the example is sound");
+    parse(&Settings::example()).expect("the example is sound");
     for (section, start) in [
         ("device", ""),
         ("pool", "[device]\npath = 'a'\n[pool]\n"),
+        ("expert", "[device]\npath = 'a'\n[expert]\n"),
         ("serve", "[device]\npath = 'a'\n[serve]\n"),
     ] {
         let probe = match start {
             "" => "[device]\npath = 'a'\nnone = 1".to_owned(),
             start => format!("{start}none = 1"),
         };
-        // What serde says of an unknown key lists those that it knows.
+        // The message about an unknown key lists the known ones.
         let message = parse(&probe).expect_err("there is no such key");
-        let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+        let former = ["mirror", "raid0", "raid5", "connections", "patience"];
+        let mut known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
+        known.retain(|key| section == "expert" || !former.contains(key));
         assert_eq!(explained(section), reordered(&explained(section), &known), "{message}");
     }
 }
@@ -55,10 +58,10 @@ fn reordered(explained: &[String], known: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_example_with_every_default_spelled_out_is_read() {
-    let spelled: String = Settings::EXAMPLE
+    let spelled: String = Settings::example()
         .lines()
         .filter(|line| {
-            !["profile = ", "latency = ", "mirror = ", "write_mostly = ", "raid5 = ", "raid0 = "]
+            !["profile = ", "latency = ", "group = ", "write_mostly = "]
                 .iter()
                 .any(|key| line.contains(key))
         })
@@ -72,8 +75,45 @@ fn the_example_with_every_default_spelled_out_is_read() {
         })
         .collect();
     let settings = parse(&spelled).expect("every default is a value");
-    assert_eq!(settings.pool.write_depth, Some(4));
+    assert_eq!(settings.pool.engine.write_depth, Some(4));
     assert_eq!(settings.device().unit, Some(Bytes::mib(8)));
+    assert_eq!(settings.notes(), &[] as &[String]);
+}
+
+#[test]
+fn keys_with_a_former_place_or_name_are_read_with_a_note() {
+    let text = "[[device]]\npath = 'a'\nmirror = 'm'\n[[device]]\npath = 'b'\nmirror = 'm'\n[pool]\nwrite_depth = 8\n\
+                [serve]\npatience = 3";
+    let settings = parse(text).expect("former keys are read");
+    assert_eq!(settings.pool.engine.write_depth, Some(8));
+    assert_eq!(settings.groups().len(), 1);
+    assert_eq!(
+        settings.notes(),
+        [
+            "pool.write_depth = 8: the key belongs in [expert]",
+            "serve.patience: the key belongs in [expert]",
+            "device.mirror = \"m\": now group = { kind = \"mirror\", name = \"m\" }",
+            "device.mirror = \"m\": now group = { kind = \"mirror\", name = \"m\" }",
+        ]
+    );
+    let text = "[device]\npath = 'a'\n[expert]\nio = 'threads'\nthreads = 2\nwrite_depth = 8\nconnections = 7";
+    let settings = parse(text).expect("keys of experts");
+    assert_eq!(
+        (settings.device().io, settings.device().threads),
+        (Some(IoEngine::Threads), Some(2))
+    );
+    assert_eq!((settings.pool.engine.write_depth, settings.serve.connections), (Some(8), Some(7)));
+    for (text, expected) in [
+        (
+            "[pool]\nwrite_depth = 4\n[expert]\nwrite_depth = 8",
+            "expert.write_depth: is stated in [pool] too",
+        ),
+        ("[expert]\nmemory = '1GiB'", "expert.memory: belongs in [pool]"),
+        ("[expert]\nthreads = 0", "expert.threads: is 0, must be 1 to 1024"),
+    ] {
+        let message = parse(&format!("[device]\npath = 'a'\n{text}")).map(drop).expect_err(text);
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]
@@ -81,15 +121,15 @@ fn what_is_wrong_with_groups_is_named() {
     for (text, expected) in [
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\n[[device]]\npath = 'b'",
-            "p.toml: device[0].mirror: `m` stands 1 times; a pair has two sides",
+            "p.toml: device[0].group: `m` stands 1 times; a pair has two sides",
         ),
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\n[[device]]\npath = 'b'\nmirror = 'm'\nsize = '1GiB'",
-            "device[1].mirror: class, size, unit and logical_block are those of the other side",
+            "device[1].group: class, size, unit and logical_block are those of the other side",
         ),
         (
             "[[device]]\npath = 'a'\n[[device]]\npath = 'b'\nwrite_mostly = true",
-            "device[1].write_mostly: it is of a side of a mirrored pair alone (`mirror`)",
+            "device[1].write_mostly: only a side of a mirrored pair can have it (`group`)",
         ),
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\nwrite_mostly = true\n\
@@ -98,17 +138,17 @@ fn what_is_wrong_with_groups_is_named() {
         ),
         (
             "[[device]]\npath = 'a'\nmirror = 'm'\nkind = 'zoned'\n[[device]]\npath = 'b'\nmirror = 'm'",
-            "device[0].mirror: zones cannot be mirrored; take files, conventional devices or simulated drives without",
+            "device[0].group: zones cannot be mirrored; take files, conventional devices or simulated drives without",
         ),
         (
             "[[device]]\npath = 'a'\nraid0 = 'g'\nkind = 'simulated'\nprofile = 'p5316'\n[[device]]\npath = 'b'\n\
              raid0 = 'g'\nkind = 'simulated'\nprofile = 'zn540'",
-            "device[1].raid0: zones cannot be members of a group; take files, conventional devices or simulated",
+            "device[1].group: zones cannot be members of a group; take files, conventional devices or simulated",
         ),
         (
             "[[device]]\npath = 'a'\nraid0 = 'g'\nkind = 'simulated'\nprofile = 'p5316'\n[[device]]\npath = 'b'\n\
              raid0 = 'g'",
-            "device[1].raid0: one member is a simulated drive, and another is none",
+            "device[1].group: one member is a simulated drive, and another is none",
         ),
     ] {
         let message = parse(text).map(|_| ()).expect_err(text);
@@ -144,7 +184,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\nsize = 1000",
-            "volumes[0].size: is 1000 B, must be 4 KiB to 256 TiB",
+            "volumes[0].size: is 1000, must be 4KiB to 256TiB",
         ),
         (
             "[device]\npath = 'a'\n[[volumes]]\nname = 'v'\n[[volumes]]\nname = 'v'",

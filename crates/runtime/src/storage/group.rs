@@ -41,6 +41,9 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
+    /// All of them.
+    pub const ALL: [GroupKind; 3] = [GroupKind::Mirror, GroupKind::Striped, GroupKind::Parity];
+
     /// The key in the settings.
     #[must_use]
     pub const fn name(self) -> &'static str {

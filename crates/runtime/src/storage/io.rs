@@ -32,6 +32,23 @@ pub enum IoEngine {
     Threads,
 }
 
+impl IoEngine {
+    /// All of them.
+    pub const ALL: [IoEngine; 4] =
+        [IoEngine::Auto, IoEngine::Uring, IoEngine::Threads, IoEngine::Inline];
+
+    /// Its name in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            IoEngine::Auto => "auto",
+            IoEngine::Inline => "inline",
+            IoEngine::Uring => "uring",
+            IoEngine::Threads => "threads",
+        }
+    }
+}
+
 /// A job that is no transfer.
 pub(super) type Call = Box<dyn FnOnce() -> Result<(), Errno> + Send>;
 

@@ -134,7 +134,7 @@ mod tests {
         let all = [
             "--stack tag:pm9d3,op=0.2 --trace postgres-tpcc --volume a --skip-bad --format csv --loops 3 --remap fold \
              --ignore-trims --prefill none --at-rest 0.375 --think 1500us --capacity 7GiB --victim fifo --placement volume --queue-depth 9 \
-             --daily-writes 3GB --seed 18446744073709551615 --set device.unit=2MiB --set log.write_depth=4",
+             --daily-writes 3GB --seed 18446744073709551615 --set device.unit=2MiB --set pool.write_depth=4",
             "--stack tier:p5800x+p5316 --workload zipf:0.99 --span 3GiB --drive-writes 2.5 --io-size 8KiB \
              --read-share 0.25 --trim-share 0.125 --rate 1000.5 --speed 1.25 --utilisation 0.75 --fast-capacity 1GiB",
             "--stack tag:pm9d3 --workload uniform --writes 77 --tag-by volume --burst 5MiB --idle 777us",

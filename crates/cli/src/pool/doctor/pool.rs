@@ -191,7 +191,7 @@ fn plan(settings: &Settings) -> anyhow::Result<Config> {
             device.kind = Some(DeviceKind::File);
             device.size = device.size.or(one.size_found().filter(|size| size.0 > 0));
         }
-        device.io = IoEngine::Threads;
+        device.io = Some(IoEngine::Threads);
         device.direct = Some(false);
         let name = format!("thermocline-doctor-{}-{number}", std::process::id());
         let file = Removed(std::env::temp_dir().join(name));

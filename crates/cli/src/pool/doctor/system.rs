@@ -25,7 +25,7 @@ pub fn for_pool(settings: &Settings, path: &Path) -> Vec<Finding> {
 
 fn io_uring(settings: &Settings, path: &Path) -> Finding {
     let mut asked = settings.devices.iter().map(|device| device.io);
-    if asked.all(|io| matches!(io, IoEngine::Threads | IoEngine::Inline)) {
+    if asked.all(|io| matches!(io, Some(IoEngine::Threads | IoEngine::Inline))) {
         return Finding::ok("io_uring", "not asked for (device.io)");
     }
     let layout = Layout::contiguous(LogicalBlock::B4096, 1, 0);
@@ -50,7 +50,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
         "1" | "2" => "sysctl kernel.io_uring_disabled=0",
         _ => "take Linux 5.11 or later, and a container that allows io_uring",
     };
-    if settings.devices.iter().any(|one| one.io == IoEngine::Uring) {
+    if settings.devices.iter().any(|one| one.io == Some(IoEngine::Uring)) {
         let reason = format!("device.io asks for it, and there is none: {cause}");
         return Finding::fail("io_uring", reason, format!("{remedy}; or device.io = \"auto\""));
     }

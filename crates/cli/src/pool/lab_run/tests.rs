@@ -306,11 +306,3 @@ fn members_of_a_group_get_as_much_when_served_as_in_the_lab() {
         }
     }
 }
-
-#[test]
-fn sizes_are_read_back_as_they_are() {
-    for bytes in [0, 4095, 4096, 3 << 20, (1 << 30) + 4096, 1 << 42] {
-        let text = size(Bytes(bytes));
-        assert_eq!(text.parse::<Bytes>().expect("a size"), Bytes(bytes), "{text}");
-    }
-}

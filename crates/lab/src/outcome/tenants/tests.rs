@@ -96,8 +96,8 @@ fn bytes_of_tenants_and_nobody_are_those_of_the_run() {
         "log:p5316",
         "log:sn640,log.logical_block=512",
         "tier:p5800x+p5316",
-        "tier:p5800x+zn540,log.placement=sepbit",
-        "tier:p5800x+p5316,log.media=fast,log.high_watermark=0.5,log.low_watermark=0.4",
+        "tier:p5800x+zn540,pool.placement=sepbit",
+        "tier:p5800x+p5316,log.media=fast,pool.high_watermark=0.5,pool.low_watermark=0.4",
     ];
     for stack in stacks {
         assert_sums(&quiet_and_noisy(stack));
@@ -122,7 +122,7 @@ fn what_has_to_move_counts_for_whose_it_is() {
 
 #[test]
 fn data_at_rest_is_nobodys() {
-    for stack in ["raw:ideal,op=0.07,gc.victim=fifo", "log:ideal,unit=1MiB,log.victim=fifo"] {
+    for stack in ["raw:ideal,op=0.07,gc.victim=fifo", "log:ideal,unit=1MiB,pool.victim=fifo"] {
         let record = tenants_on(stack, QUIET_AND_NOISY, 0.3, 0.85);
         assert_sums(&record);
         let tenants = record.tenants.expect("there are several");

@@ -95,7 +95,7 @@ impl Bed {
     }
 
     fn stack(&self, side: &str) -> Result<Stack, Error> {
-        let off = "log.write_cache=off".to_owned();
+        let off = "pool.write_cache=off".to_owned();
         match side {
             "disk" => Stack::parse("raw:hdd", &[]),
             "disk, a quarter of a turn" => Stack::parse("raw:hdd,disk.rpm=14400", &[]),

@@ -39,11 +39,15 @@ const fn side(name: &'static str, unused: f64, stack: &'static str) -> Side {
     Side { name, unused, stack, sequential: DEPTH }
 }
 
-const NO_CACHE: &str = "log:zn540-4tb,log.write_cache=off";
+const NO_CACHE: &str = "log:zn540-4tb,pool.write_cache=off";
 
 /// The last two show why the sequential tenant is slow on zones without a write cache: classes take turns there.
 const SIDES: [Side; 8] = [
-    side("ZN540 4 TB behind the tier", UNUSED_BY_CSAL, "tier:p5800x+zn540-4tb,log.write_cache=off"),
+    side(
+        "ZN540 4 TB behind the tier",
+        UNUSED_BY_CSAL,
+        "tier:p5800x+zn540-4tb,pool.write_cache=off",
+    ),
     side("ZN540 4 TB under the log", UNUSED_BY_CSAL, "log:zn540-4tb"),
     side("ZN540 4 TB, no write cache", UNUSED_BY_CSAL, NO_CACHE),
     side("SN640 7.68 TB, a volume of the same size", UNUSED_OF_LARGER, CONVENTIONAL),
@@ -52,7 +56,7 @@ const SIDES: [Side; 8] = [
     side(
         "ZN540 4 TB, no write cache, one class for all that hosts write",
         UNUSED_BY_CSAL,
-        "log:zn540-4tb,log.write_cache=off,log.placement=sepgc",
+        "log:zn540-4tb,pool.write_cache=off,pool.placement=sepgc",
     ),
     Side {
         sequential: 160,

@@ -11,11 +11,11 @@ use crate::reproduce::point::{CHOI, Reference};
 const CAPACITY: Bytes = Bytes::mib(384 * 18);
 /// Zones that keep the paper's segments of 2 MiB; theirs have 1 GiB.
 const ZONE: &str = "device.unit=18MiB";
-const SEGMENT: &str = "log.gc.segment=2MiB";
+const SEGMENT: &str = "pool.segment=2MiB";
 /// Maps are in the drive of none of both schemes; with few checkpoints, theirs count little.
-const CHECKPOINT: &str = "log.checkpoint=1GiB";
+const CHECKPOINT: &str = "pool.checkpoint=1GiB";
 /// Their log answers for what is on the zones.
-const ON_MEDIA: &str = "log.write_cache=off";
+const ON_MEDIA: &str = "pool.write_cache=off";
 /// Victims collected before measuring, and while.
 const SETTLE: usize = 600;
 const MEASURE: usize = 300;
@@ -61,9 +61,9 @@ impl Scheme {
             Scheme::Auto => ("segment", "auto", "own"),
         };
         let own = [
-            format!("log.gc.read_plan={plan}"),
-            format!("log.placement={placement}"),
-            format!("log.victim={victim}"),
+            format!("pool.read_plan={plan}"),
+            format!("pool.placement={placement}"),
+            format!("pool.victim={victim}"),
         ];
         let all = [ZONE, SEGMENT, CHECKPOINT, ON_MEDIA];
         own.into_iter().chain(all.map(str::to_owned)).collect()
@@ -163,7 +163,7 @@ fn io_size(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Erro
     ];
     for (index, (plan, reads)) in ways.into_iter().enumerate() {
         let mut overrides = Scheme::Basic.overrides();
-        overrides.push(format!("log.gc.read_plan={plan}"));
+        overrides.push(format!("pool.read_plan={plan}"));
         let mut step = part(progress, index, ways.len());
         times.push(collection(overrides, reads, 0.8, PATTERNS[0].1, seed, &mut step)?);
     }

@@ -67,7 +67,7 @@ const PARTS: u64 = 10;
 const TAKES: &str = "share of all writes to drives that the hot one takes";
 
 /// Settings of the log.
-const SETTINGS: [&str; 1] = ["log.write_cache=off"];
+const SETTINGS: [&str; 1] = ["pool.write_cache=off"];
 
 /// The database's volume.
 fn volume(options: &Options) -> Bytes {
