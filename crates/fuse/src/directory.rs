@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn volume(name: &str) -> Volume {
-        let target = Arc::new(Memory::new(name, Bytes(8192), Bytes(512)));
+        let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
         Volume { name: name.to_owned(), target }
     }
 

@@ -398,7 +398,7 @@ mod tests {
     use crate::Volume;
 
     fn files(read_only: bool) -> Files {
-        let target = Arc::new(Memory::new("a", Bytes(8192), Bytes(512)));
+        let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
         let directory = Directory::default();
         directory.add(Volume { name: "a".to_owned(), target }).expect("a name");
         Files::new(directory, read_only)

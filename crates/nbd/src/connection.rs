@@ -10,10 +10,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use slab::Slab;
 use thermocline_target::bugs::{self, ShellBug};
-use thermocline_target::{Buffer, BufferPool, Clock};
+use thermocline_target::{Buffer, BufferPool, Clock, TargetError};
 
-use crate::outbox::{ConnectionId, Outbox, Outcome};
+use crate::outbox::{Given, Outbox};
 use crate::output::{Body, Output};
 use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
@@ -35,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) exports: Exports,
     pub(crate) limits: Limits,
     pub(crate) outbox: Arc<Outbox>,
+    /// Requests that targets carry out, each with the key of its connection.
+    pub(crate) requests: Slab<(usize, Header)>,
     /// Memory of payloads and of what is read.
     pub(crate) memory: BufferPool,
     /// How much of it connections may have.
@@ -86,7 +89,8 @@ impl From<ProtocolError> for End {
 }
 
 pub(crate) struct Connection {
-    id: ConnectionId,
+    /// The key of the connection in the server.
+    index: usize,
     /// `None` when it ended, and only waits for the target.
     socket: Option<Socket>,
     tls: Option<Tls>,
@@ -114,19 +118,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        id: ConnectionId,
-        socket: Socket,
-        tls: Option<Tls>,
-        now: Instant,
-    ) -> Connection {
+    pub(crate) fn new(index: usize, socket: Socket, tls: Option<Tls>, now: Instant) -> Connection {
         let encryption = if tls.is_some() { Encryption::Required } else { Encryption::None };
         let mut greeting = Vec::new();
         let phase = Phase::Handshake(Handshake::begin(encryption, &mut greeting));
         let mut output = Output::default();
         output.push_bytes(greeting);
         Connection {
-            id,
+            index,
             socket: Some(socket),
             tls,
             phase,
@@ -143,10 +142,6 @@ impl Connection {
             moved: now,
             head: Vec::new(),
         }
-    }
-
-    pub(crate) fn life(&self) -> u64 {
-        self.id.life
     }
 
     pub(crate) fn socket(&self) -> Option<&Socket> {
@@ -444,7 +439,8 @@ impl Connection {
         let Phase::Serving(session) = &self.phase else { return };
         self.in_target += 1;
         context.submitted += 1;
-        session.submit(request, buffer, self.id, &context.outbox);
+        let number = context.requests.insert((self.index, request));
+        session.submit(&request, buffer, number as u64, &context.outbox);
     }
 
     fn refuse(&mut self, request: &Header, code: Code, context: &mut Context) {
@@ -456,16 +452,21 @@ impl Connection {
     }
 
     /// The target has completed a request.
-    pub(crate) fn complete(&mut self, outcome: Outcome, context: &mut Context) {
+    pub(crate) fn complete(
+        &mut self,
+        request: &Header,
+        result: Result<Given, TargetError>,
+        context: &mut Context,
+    ) {
         self.in_target -= 1;
         let Phase::Serving(session) = &self.phase else { return };
         if self.socket.is_none() {
             return;
         }
-        let (request, failed) = (outcome.request, outcome.result.is_err());
+        let failed = result.is_err();
         self.head.clear();
-        let body = session.reply(outcome, &mut self.head);
-        self.answer(body, share_of(&request, None), failed, context);
+        let body = session.reply(request, result, &mut self.head);
+        self.answer(body, share_of(request, None), failed, context);
     }
 
     fn answer(&mut self, body: Body, share: u64, failed: bool, context: &mut Context) {

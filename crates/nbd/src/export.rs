@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_offered_follows_from_the_target() {
-        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+        let target = Arc::new(Memory::new(Bytes::mib(1), Bytes(512)));
         let export = |name: &str, read_only| {
             let target = Arc::<Memory>::clone(&target);
             Export { name: name.to_owned(), target, read_only }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_not_found_until_it_is_shown() {
-        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+        let target = Arc::new(Memory::new(Bytes::mib(1), Bytes(512)));
         let export = Export { name: "one".to_owned(), target, read_only: false };
         let exports = Exports::new(vec![export], &Limits::default());
         let (_, client) = exports.enter("").expect("it is there");

@@ -6,9 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thermocline_target::bugs::{self, ShellBug};
-use thermocline_target::{Buffer, Extent, TargetError};
+use thermocline_target::{Buffer, Extent, Owner, TargetError};
 
-use crate::protocol::request::Header;
 use sleeper::Sleeper;
 
 mod sleeper;
@@ -16,13 +15,6 @@ mod sleeper;
 /// The simulation of threads puts others in their place.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
-}
-
-/// A connection, and which one of those that had its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ConnectionId {
-    pub(crate) index: usize,
-    pub(crate) life: u64,
 }
 
 /// What a request that succeeded gives back.
@@ -36,8 +28,8 @@ pub(crate) enum Given {
 /// How a request ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) connection: ConnectionId,
-    pub(crate) request: Header,
+    /// The number of the request in [`crate::connection::Context::requests`].
+    pub(crate) number: u64,
     pub(crate) result: Result<Given, TargetError>,
 }
 
@@ -59,7 +51,7 @@ impl Outbox {
         Ok(Arc::new(Outbox { outcomes, server, wake_tx, wake_rx }))
     }
 
-    pub(crate) fn push(&self, outcome: Outcome) {
+    fn push(&self, outcome: Outcome) {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         if !bugs::has(ShellBug::ServerNotWoken) {
             self.server.notify(|| self.ring());
@@ -76,9 +68,9 @@ impl Outbox {
         let _pending = (&self.wake_tx).write(&[1]);
     }
 
-    /// Moves all outcomes to `to`.
+    /// Swaps all outcomes into `to`, which must be empty: the memory of `to` takes the next outcomes.
     pub(crate) fn take(&self, to: &mut Vec<Outcome>) {
-        to.append(&mut self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
+        std::mem::swap(to, &mut self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// From now on whoever pushes must wake. Returns whether there is anything already; then do not wait.
@@ -99,6 +91,24 @@ impl Outbox {
     /// What is readable when somebody woke.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake_rx.as_fd()
+    }
+}
+
+impl Owner<()> for Outbox {
+    fn completed(&self, number: u64, result: Result<(), TargetError>) {
+        self.push(Outcome { number, result: result.map(|()| Given::Nothing) });
+    }
+}
+
+impl Owner<Buffer> for Outbox {
+    fn completed(&self, number: u64, result: Result<Buffer, TargetError>) {
+        self.push(Outcome { number, result: result.map(Given::Data) });
+    }
+}
+
+impl Owner<Vec<Extent>> for Outbox {
+    fn completed(&self, number: u64, result: Result<Vec<Extent>, TargetError>) {
+        self.push(Outcome { number, result: result.map(Given::Extents) });
     }
 }
 

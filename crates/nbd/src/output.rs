@@ -5,6 +5,8 @@ use std::io::{self, IoSlice};
 
 use thermocline_target::Buffer;
 
+use crate::server::emptied;
+
 /// Pieces of memory that one system call sends. Chosen, not measured; the kernel takes up to 1024.
 const SLICES: usize = 256;
 
@@ -45,6 +47,8 @@ pub(crate) struct Output {
     pieces: VecDeque<Piece>,
     /// Bytes of the first that are sent.
     sent: usize,
+    /// The memory of the slices of one system call.
+    slices: Vec<IoSlice<'static>>,
 }
 
 impl Output {
@@ -78,9 +82,12 @@ impl Output {
         let mut sent = Sent::default();
         while !self.pieces.is_empty() {
             let (count, all) = {
-                let slices = self.slices();
+                let mut slices = emptied(std::mem::take(&mut self.slices));
+                self.gather(&mut slices);
                 let all: usize = slices.iter().map(|slice| slice.len()).sum();
-                match write(&slices) {
+                let wrote = write(&slices);
+                self.slices = emptied(slices);
+                match wrote {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => (count, all),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -97,8 +104,8 @@ impl Output {
         Ok(sent)
     }
 
-    fn slices(&self) -> Vec<IoSlice<'_>> {
-        let mut slices = Vec::with_capacity(SLICES.min(2 * self.pieces.len()));
+    /// Adds the first slices of the unsent bytes.
+    fn gather<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
         let mut skip = self.sent;
         for part in self.pieces.iter().flat_map(Piece::parts) {
             let left = part.get(skip..).unwrap_or(&[]);
@@ -110,7 +117,6 @@ impl Output {
                 }
             }
         }
-        slices
     }
 
     fn advance(&mut self, count: usize, sent: &mut Sent) {

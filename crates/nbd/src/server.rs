@@ -14,7 +14,7 @@ use thermocline_target::{BufferPool, Clock};
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
-use crate::outbox::{ConnectionId, Outbox, Outcome};
+use crate::outbox::{Outbox, Outcome};
 use crate::socket::{Readiness, Socket, Stream};
 use crate::{Exports, Limits, Tls, Traffic, Transport};
 
@@ -112,7 +112,7 @@ impl Stopper {
     }
 }
 
-/// What ended the waiting.
+/// The events that ended a wait. The vectors keep their memory for the next wait.
 #[derive(Default)]
 struct Found {
     /// Somebody woke.
@@ -121,6 +121,10 @@ struct Found {
     incoming: bool,
     /// Connections, and for what they are ready.
     ready: Vec<(usize, PollFlags)>,
+    /// Connections whose sockets were polled.
+    asked: Vec<usize>,
+    /// The polled descriptors.
+    fds: Vec<PollFd<'static>>,
 }
 
 /// Serves exports on sockets.
@@ -128,11 +132,10 @@ pub struct Server {
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
     context: Context,
-    /// Connections so far.
-    lives: u64,
     /// Turns in which memory was handed out to those who wait for it.
     fed: usize,
     outcomes: Vec<Outcome>,
+    found: Found,
     /// Connections that have something to send or to go on with.
     touched: Vec<usize>,
     stopper: Stopper,
@@ -176,6 +179,7 @@ impl Server {
                 exports,
                 limits,
                 outbox,
+                requests: Slab::new(),
                 memory,
                 budget,
                 traffic,
@@ -183,9 +187,9 @@ impl Server {
                 clock,
                 now,
             },
-            lives: 0,
             fed: 0,
             outcomes: Vec::new(),
+            found: Found::default(),
             touched: Vec::new(),
             stopper,
             stopping: false,
@@ -248,8 +252,10 @@ impl Server {
 
     /// The part of [`Server::turn`] that waits, and what follows.
     pub fn end_turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
-        let found = self.poll(wait, others);
+        let found = std::mem::take(&mut self.found);
+        let found = self.poll(found, wait, others);
         self.work_on(&found);
+        self.found = found;
         self.close_the_late();
         if self.stopping {
             self.publish();
@@ -291,11 +297,11 @@ impl Server {
         self.context.outbox.take(&mut outcomes);
         let mut touched = std::mem::take(&mut self.touched);
         for outcome in outcomes.drain(..) {
-            let ConnectionId { index, life } = outcome.connection;
+            let Outcome { number, result } = outcome;
+            let (index, request) = self.context.requests.remove(number as usize);
             let connection = self.connections.get_mut(index);
-            let connection = connection.filter(|connection| connection.life() == life);
             let connection = connection.expect("it is kept while the target has its requests");
-            connection.complete(outcome, &mut self.context);
+            connection.complete(&request, result, &mut self.context);
             if touched.last() != Some(&index) {
                 touched.push(index);
             }
@@ -380,22 +386,23 @@ impl Server {
     /// Whether an event is pending that ends the wait.
     #[must_use]
     pub fn is_woken(&self) -> bool {
-        let found = self.poll(Some(Duration::ZERO), &[]);
+        let found = self.poll(Found::default(), Some(Duration::ZERO), &[]);
         found.woken || found.incoming || !found.ready.is_empty()
     }
 
     /// Waits for sockets, for `others` and to be woken.
-    fn poll(&self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) -> Found {
+    fn poll(&self, mut found: Found, wait: Option<Duration>, others: &[BorrowedFd<'_>]) -> Found {
         let outbox = self.context.outbox.descriptor();
-        let mut fds = vec![PollFd::from_borrowed_fd(outbox, PollFlags::IN)];
+        let mut fds: Vec<PollFd<'_>> = emptied(std::mem::take(&mut found.fds));
+        fds.push(PollFd::from_borrowed_fd(outbox, PollFlags::IN));
         fds.extend(others.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         if self.accept_from <= self.context.now {
             let listeners = self.listeners.iter();
             fds.extend(listeners.map(|one| PollFd::from_borrowed_fd(one.fd(), PollFlags::IN)));
         }
         let first = fds.len();
-        let mut found = Found::default();
-        let indices = self.watch(&mut fds, &mut found.ready);
+        (found.woken, found.incoming) = (false, false);
+        self.watch(&mut fds, &mut found);
         let wait = if found.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         let timeout = wait.map(|wait| Timespec {
             tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
@@ -406,21 +413,18 @@ impl Server {
             let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
             found.woken = is_ready(&fds[0]);
             found.incoming = fds[1 + others.len()..first].iter().any(is_ready);
-            let of_connections = indices.iter().zip(&fds[first..]);
+            let of_connections = found.asked.iter().zip(&fds[first..]);
             let are_ready = of_connections.filter(|(_, fd)| is_ready(fd));
             found.ready.extend(are_ready.map(|(&index, fd)| (index, fd.revents())));
         }
+        found.fds = emptied(fds);
         found
     }
 
-    /// Adds the sockets of connections, and returns whose they are. What the system cannot wait for goes to `ready`, if
-    /// it is.
-    fn watch<'a>(
-        &'a self,
-        fds: &mut Vec<PollFd<'a>>,
-        ready: &mut Vec<(usize, PollFlags)>,
-    ) -> Vec<usize> {
-        let mut indices = Vec::with_capacity(self.connections.len());
+    /// Adds the sockets of connections to `fds`. Connections that cannot be polled are found here if they are ready.
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, found: &mut Found) {
+        found.ready.clear();
+        found.asked.clear();
         for (index, connection) in &self.connections {
             let Some(socket) = connection.socket() else { continue };
             let mut flags = PollFlags::empty();
@@ -429,17 +433,16 @@ impl Server {
             match socket.ready() {
                 Ok(fd) => {
                     fds.push(PollFd::from_borrowed_fd(fd, flags));
-                    indices.push(index);
+                    found.asked.push(index);
                 }
                 Err(Readiness { readable, writable, hung_up }) => {
                     flags.set(PollFlags::IN, flags.contains(PollFlags::IN) && readable);
                     flags.set(PollFlags::OUT, flags.contains(PollFlags::OUT) && writable);
                     flags.set(PollFlags::HUP, hung_up);
-                    ready.extend((!flags.is_empty()).then_some((index, flags)));
+                    found.ready.extend((!flags.is_empty()).then_some((index, flags)));
                 }
             }
         }
-        indices
     }
 
     fn work_on(&mut self, found: &Found) {
@@ -505,11 +508,9 @@ impl Server {
             self.connections.remove(oldest);
         }
         self.context.traffic.accepted += 1;
-        self.lives += 1;
         let entry = self.connections.vacant_entry();
-        let id = ConnectionId { index: entry.key(), life: self.lives };
         let index = entry.key();
-        entry.insert(Connection::new(id, socket, tls, self.context.now));
+        entry.insert(Connection::new(index, socket, tls, self.context.now));
         self.go_on(index);
     }
 
@@ -534,6 +535,13 @@ impl Server {
     fn indices(&self) -> Vec<usize> {
         self.connections.iter().map(|(index, _)| index).collect()
     }
+}
+
+/// An empty vector with the memory of `from`, for elements of another lifetime. The standard library keeps the memory
+/// where both types have one layout.
+pub(crate) fn emptied<A, B>(mut from: Vec<A>) -> Vec<B> {
+    from.clear();
+    from.into_iter().map(|_| unreachable!("it is empty")).collect()
 }
 
 impl Drop for Server {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use thermocline_target::{Buffer, Completion, Extent, Request, TargetError};
+use thermocline_target::{Buffer, Completion, Extent, Owner, Request, TargetError};
 use thermocline_types::Bytes;
 
 use crate::export::{Export, InUse};
-use crate::outbox::{ConnectionId, Given, Outbox, Outcome};
+use crate::outbox::{Given, Outbox};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
 use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
@@ -67,34 +67,32 @@ impl Session {
         !(inside && request.length > 0 && whole(request.offset) && whole(request.length))
     }
 
-    /// Hands a request to the target; its outcome comes out of `outbox`. `buffer` is the payload of a write, and memory
-    /// for what is read.
+    /// Hands a request to the target; its outcome comes out of `outbox` under `number`. `buffer` is the payload of a
+    /// write, and memory for what is read.
     pub(crate) fn submit(
         &self,
-        request: Header,
+        request: &Header,
         buffer: Option<Buffer>,
-        connection: ConnectionId,
+        number: u64,
         outbox: &Arc<Outbox>,
     ) {
-        let outbox = Arc::clone(outbox);
-        let report = move |result| {
-            outbox.push(Outcome { connection, request, result });
-        };
+        fn done<T>(outbox: &Arc<Outbox>, number: u64) -> Completion<T>
+        where
+            Outbox: Owner<T>,
+        {
+            Completion::of(Arc::<Outbox>::clone(outbox), number)
+        }
         let (offset, length) = (Bytes(request.offset), Bytes(request.length));
         let fua = request.has(flag::FUA);
         let target = &self.export.target;
         if request.command == Command::BlockStatus {
-            let given = |extents| Given::Extents(extents);
-            let done = Completion::new(move |result: Result<_, _>| report(result.map(given)));
-            return target.extents(offset, length, done);
+            return target.extents(offset, length, done(outbox, number));
         }
         if request.command == Command::Read {
             let buffer = buffer.expect("a read comes with memory");
-            let done = Completion::new(move |result: Result<_, _>| report(result.map(Given::Data)));
-            return target.submit(Request::Read { offset, buffer, done });
+            return target.submit(Request::Read { offset, buffer, done: done(outbox, number) });
         }
-        let given = |()| Given::Nothing;
-        let done = Completion::new(move |result: Result<_, _>| report(result.map(given)));
+        let done = done(outbox, number);
         target.submit(match request.command {
             Command::Write => {
                 let buffer = buffer.expect("a write comes with its payload");
@@ -113,9 +111,13 @@ impl Session {
     }
 
     /// Makes the reply: appends its head to `head` and returns what follows.
-    pub(crate) fn reply(&self, outcome: Outcome, head: &mut Vec<u8>) -> Body {
-        let request = &outcome.request;
-        match outcome.result {
+    pub(crate) fn reply(
+        &self,
+        request: &Header,
+        result: Result<Given, TargetError>,
+        head: &mut Vec<u8>,
+    ) -> Body {
+        match result {
             Ok(Given::Nothing) => self.plain(request, None, head),
             Ok(Given::Data(buffer)) => {
                 reply::before_data(head, request, self.framing);

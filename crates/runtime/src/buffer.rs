@@ -36,9 +36,10 @@ struct Memory {
     /// Where the bytes of `owner` are. They do not move, and nobody uses `owner` before it is taken out.
     bytes: NonNull<u8>,
     len: usize,
-    /// Of each block of 4096 bytes of memory.
+    /// Of each block of 4096 bytes of memory; there may be more.
     leases: Leases,
-    owner: UnsafeCell<target::Buffer>,
+    /// `None` between two uses, when the owner keeps this as its companion.
+    owner: UnsafeCell<Option<target::Buffer>>,
 }
 
 // SAFETY: `bytes` points into `owner`, which is Send itself.
@@ -52,25 +53,44 @@ impl Buffer {
     #[must_use]
     pub fn new(mut owner: target::Buffer) -> Buffer {
         let len = u32::try_from(owner.len()).expect("no request has 4 GiB");
-        let leases = Leases::new(owner.len().div_ceil(BLOCK_BYTES));
+        let blocks = owner.len().div_ceil(BLOCK_BYTES);
         let bytes = NonNull::from(&mut owner[..]).cast();
-        let owner = UnsafeCell::new(owner);
-        let memory = Memory { bytes, len: len as usize, leases, owner };
-        Buffer { memory: Arc::new(memory), start: 0, len }
+        let earlier = owner.companion().take().and_then(|earlier| earlier.downcast().ok());
+        let earlier = earlier.filter(|earlier: &Arc<Memory>| earlier.leases.0.len() >= blocks);
+        let mut memory = earlier.unwrap_or_else(|| {
+            let leases = Leases::new(blocks);
+            Arc::new(Memory { bytes, len: 0, leases, owner: UnsafeCell::new(None) })
+        });
+        match Arc::get_mut(&mut memory) {
+            Some(memory) => {
+                (memory.bytes, memory.len) = (bytes, len as usize);
+                *memory.owner.get_mut() = Some(owner);
+            }
+            // The thread that returned the memory still drops its last handle.
+            None => return Buffer::new(owner),
+        }
+        Buffer { memory, start: 0, len }
     }
 
     /// The memory, if this is its last handle; else a copy of the bytes of this one.
     #[must_use]
-    pub fn into_owner(self) -> target::Buffer {
-        let whole = self.len as usize == self.memory.len;
-        match Arc::try_unwrap(self.memory) {
-            Ok(memory) if whole => memory.owner.into_inner(),
-            Ok(memory) => {
-                let start = self.start as usize;
-                target::Buffer::from_bytes(&memory.owner.into_inner()[start..][..self.len as usize])
-            }
-            Err(memory) => target::Buffer::from_bytes(&Buffer { memory, ..self }.read()),
+    pub fn into_owner(mut self) -> target::Buffer {
+        let (start, len) = (self.start as usize, self.len());
+        match self.take_owner() {
+            Some(owner) if len == owner.len() => owner,
+            Some(owner) => target::Buffer::from_bytes(&owner[start..][..len]),
+            None => target::Buffer::from_bytes(&self.read()),
         }
+    }
+
+    /// Takes the memory if this is its last handle. The handle must not be used afterwards.
+    fn take_owner(&mut self) -> Option<target::Buffer> {
+        if Arc::strong_count(&self.memory) > 1 {
+            return None;
+        }
+        let mut owner = Arc::get_mut(&mut self.memory)?.owner.get_mut().take()?;
+        *owner.companion() = Some(Arc::<Memory>::clone(&self.memory));
+        Some(owner)
     }
 
     /// Number of bytes.
@@ -171,6 +191,12 @@ impl Buffer {
 
     fn end_writing(&self) {
         self.memory.leases.end_writing(self.blocks());
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        drop(self.take_owner());
     }
 }
 

@@ -4,6 +4,7 @@
 //! * Each request that was taken is answered once, or its answer is dropped when the thread ends.
 //! * The thread of the pool never waits for the room in its own queue.
 
+mod answer;
 mod counts;
 mod endurance;
 mod events;
@@ -50,6 +51,7 @@ pub use volume::Volume;
 use crate::storage::Storage;
 use crate::storage::Waker;
 use crate::{AnyStorage, Buffer, Driver};
+use answer::Answer;
 use known::Known;
 use question::Question;
 use reopen::Reopening;
@@ -62,7 +64,6 @@ const QUEUE: usize = 1024;
 /// several does. Chosen.
 const BLIND: Duration = Duration::from_micros(100);
 
-type Answer = Box<dyn FnOnce(Result<Reply, HostError>) + Send>;
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// What can be seen of a pool between two of its steps.
@@ -100,7 +101,6 @@ enum Job {
     Request {
         what: HostRequest<Buffer>,
         answer: Answer,
-        of: Option<Arc<Known>>,
     },
     /// Of a volume.
     Question(Question),
@@ -220,7 +220,7 @@ impl Pool {
         self.carry_out(HostRequest::DeleteVolume { volume })?;
         if let Some(known) = self.shared.volumes().remove(&volume.0) {
             known.blocks.store(0, Ordering::Release);
-            self.shared.of_deleted().add(&known.traffic());
+            self.shared.of_deleted().add(&known.traffic.read());
         }
         Ok(())
     }
@@ -282,14 +282,14 @@ impl Pool {
     pub fn traffic(&self) -> Traffic {
         let volumes = self.shared.volumes();
         let mut all = *self.shared.of_deleted();
-        volumes.values().for_each(|known| all.add(&known.traffic()));
+        volumes.values().for_each(|known| all.add(&known.traffic.read()));
         all
     }
 
     /// What was asked of a volume since the pool was started.
     #[must_use]
     pub fn traffic_of(&self, volume: VolumeId) -> Option<Traffic> {
-        self.shared.volumes().get(&volume.0).map(|known| *known.traffic())
+        self.shared.volumes().get(&volume.0).map(|known| known.traffic.read())
     }
 
     /// What `look` sees; `None` when the pool is closed. It holds everything up, so it is to be short.
@@ -340,20 +340,20 @@ impl Pool {
     /// is closed.
     pub fn begin_close(&self, done: impl FnOnce(Result<(), HostError>) + Send + 'static) {
         let shared = Arc::clone(&self.shared);
-        let answer: Answer = Box::new(move |result| {
+        let answer = Answer::call(move |result| {
             shared.close();
             done(result.map(|_| ()));
         });
-        self.shared.push(Job::Request { what: HostRequest::Close, answer, of: None }, None);
+        self.shared.push(Job::Request { what: HostRequest::Close, answer }, None);
     }
 
     fn carry_out(&self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
         let (sender, receiver) = mpsc::channel();
-        let answer: Answer = Box::new(move |result| {
+        let answer = Answer::call(move |result| {
             // Whoever asked waits below.
             let _ = sender.send(result);
         });
-        self.shared.push(Job::Request { what, answer, of: None }, None);
+        self.shared.push(Job::Request { what, answer }, None);
         receiver.recv().unwrap_or(Err(HostError::Failed))
     }
 }

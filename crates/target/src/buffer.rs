@@ -1,5 +1,6 @@
 //! Memory of requests: aligned for direct I/O, and used again.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,13 +18,18 @@ pub struct Buffer {
     blocks: Vec<Block>,
     len: usize,
     home: Option<Arc<Shelves>>,
+    /// See [`Buffer::companion`].
+    companion: Option<Companion>,
 }
+
+/// A value that stays with memory while a pool keeps the memory.
+pub type Companion = Arc<dyn Any + Send + Sync>;
 
 impl Buffer {
     /// `len` bytes, all zero.
     #[must_use]
     pub fn zeroed(len: usize) -> Buffer {
-        Buffer { blocks: zeroed_blocks(len.div_ceil(ALIGNMENT)), len, home: None }
+        Buffer { blocks: zeroed_blocks(len.div_ceil(ALIGNMENT)), len, home: None, companion: None }
     }
 
     /// A copy of `bytes`.
@@ -32,6 +38,11 @@ impl Buffer {
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.copy_from_slice(bytes);
         buffer
+    }
+
+    /// A value that a user of this memory keeps for the next use of the same memory.
+    pub fn companion(&mut self) -> &mut Option<Companion> {
+        &mut self.companion
     }
 }
 
@@ -62,7 +73,7 @@ impl std::fmt::Debug for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
-            home.put(std::mem::take(&mut self.blocks));
+            home.put((std::mem::take(&mut self.blocks), self.companion.take()));
         }
     }
 }
@@ -84,8 +95,10 @@ struct Shelves {
 
 struct Kept {
     blocks: usize,
-    shelves: [Vec<Vec<Block>>; SHELVES],
+    shelves: [Vec<Memory>; SHELVES],
 }
+
+type Memory = (Vec<Block>, Option<Companion>);
 
 impl BufferPool {
     /// A pool that keeps at most `bytes_max` bytes for later.
@@ -99,8 +112,9 @@ impl BufferPool {
     #[must_use]
     pub fn take(&self, len: usize) -> Buffer {
         let blocks = len.div_ceil(ALIGNMENT).next_power_of_two();
-        let memory = self.0.take(blocks).unwrap_or_else(|| zeroed_blocks(blocks));
-        Buffer { blocks: memory, len, home: Some(Arc::clone(&self.0)) }
+        let memory = self.0.take(blocks);
+        let (blocks, companion) = memory.unwrap_or_else(|| (zeroed_blocks(blocks), None));
+        Buffer { blocks, len, home: Some(Arc::clone(&self.0)), companion }
     }
 }
 
@@ -116,7 +130,7 @@ impl Shelves {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, blocks: usize) -> Option<Vec<Block>> {
+    fn take(&self, blocks: usize) -> Option<Memory> {
         let shelf = blocks.trailing_zeros() as usize;
         let mut kept = self.kept();
         let memory = kept.shelves.get_mut(shelf)?.pop()?;
@@ -124,8 +138,8 @@ impl Shelves {
         Some(memory)
     }
 
-    fn put(&self, memory: Vec<Block>) {
-        let blocks = memory.len();
+    fn put(&self, memory: Memory) {
+        let blocks = memory.0.len();
         let mut kept = self.kept();
         if kept.blocks + blocks > self.blocks_max {
             return;

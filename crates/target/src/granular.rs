@@ -1,15 +1,11 @@
 //! Requests at any sector or byte over a target of larger blocks, by read-modify-write.
 
-mod join;
-mod ranges;
-
 use std::sync::Arc;
 
-use join::Join;
-use ranges::{Access, Ranges};
 use thermocline_types::Bytes;
 
-use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Request};
+use crate::ranges::{Access, Change, Ranges};
+use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Request};
 
 /// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target of larger logical
 /// blocks.
@@ -31,7 +27,7 @@ struct Shared<T> {
     info: Info,
     /// Bytes in a block of `inner`.
     block: u64,
-    changes: Ranges,
+    changes: Arc<Ranges>,
     pool: BufferPool,
 }
 
@@ -48,7 +44,7 @@ impl<T: BlockTarget + 'static> Granular<T> {
         let info = inner.info();
         let block = info.logical_block.0;
         assert!(block.is_multiple_of(grain.0), "a block of {block} bytes has whole grains");
-        let (changes, pool) = (Ranges::default(), BufferPool::new(POOL_BYTES));
+        let (changes, pool) = (Arc::default(), BufferPool::new(POOL_BYTES));
         Granular { shared: Arc::new(Shared { inner, info, block, changes, pool }), grain }
     }
 }
@@ -56,7 +52,7 @@ impl<T: BlockTarget + 'static> Granular<T> {
 impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
     fn info(&self) -> Info {
         let size = self.shared.inner.info().size;
-        Info { size, logical_block: self.grain, ..self.shared.info.clone() }
+        Info { size, logical_block: self.grain, ..self.shared.info }
     }
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
@@ -79,9 +75,8 @@ impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
                 let blocks =
                     offset.0 / self.shared.block..(offset + length).0.div_ceil(self.shared.block);
                 let shared = Arc::clone(&self.shared);
-                self.shared
-                    .changes
-                    .enter(blocks, access, move |id| shared.change(id, change, whole));
+                let start = move |own| shared.change(own, change, whole);
+                self.shared.changes.enter(blocks, access, start);
             }
         }
     }
@@ -132,18 +127,11 @@ impl<T: BlockTarget + 'static> Shared<T> {
         self.inner.submit(Request::Read { offset: Bytes(start), buffer: around, done: copy });
     }
 
-    /// Carries out a change whose blocks are its own under `id`.
-    fn change(self: Arc<Self>, id: u64, change: Request, whole: bool) {
-        let leave = |done: Completion<()>| {
-            let shared = Arc::clone(&self);
-            Completion::new(move |result| {
-                shared.changes.leave(id);
-                done.complete(result);
-            })
-        };
+    /// Carries out a change whose blocks are its `own` until it is complete.
+    fn change(self: Arc<Self>, own: Change, change: Request, whole: bool) {
         match change {
             Request::Write { offset, buffer, fua, done } => {
-                let done = leave(done);
+                let done = done.ending(own);
                 if whole {
                     self.inner.submit(Request::Write { offset, buffer, fua, done });
                 } else {
@@ -152,7 +140,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
             }
             Request::Trim { offset, length, done } => {
                 let body = |offset, length, done| Request::Trim { offset, length, done };
-                self.clear(offset, length, false, leave(done), body);
+                self.clear(offset, length, false, done.ending(own), body);
             }
             Request::WriteZeroes { offset, length, no_hole, fua, done } => {
                 let body = |offset, length, done| Request::WriteZeroes {
@@ -162,7 +150,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
                     fua,
                     done,
                 };
-                self.clear(offset, length, fua, leave(done), body);
+                self.clear(offset, length, fua, done.ending(own), body);
             }
             Request::Read { .. } | Request::Flush { .. } => unreachable!("no changes"),
         }
@@ -178,7 +166,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
         let mut around = self.pool.take((last + self.block - start) as usize);
         around[from..to].copy_from_slice(bytes);
         let reads_last = !self.is_whole(Bytes(end)) && (last != start || from == 0);
-        let reads = usize::from(from > 0) + usize::from(reads_last);
+        let reads = u64::from(from > 0) + u64::from(reads_last);
         let shared = Arc::clone(self);
         let write = Completion::new(move |result: Result<Vec<_>, _>| match result {
             Err(error) => done.complete(Err(error)),
@@ -217,7 +205,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
         let pieces = [offset.0..from, to..end].into_iter().filter(|piece| !piece.is_empty());
         let pieces: Vec<_> = pieces.collect();
         let all = Completion::new(move |result: Result<Vec<_>, _>| done.complete(result.map(drop)));
-        let join = Join::new(pieces.len() + usize::from(from < to), all);
+        let join = Join::new(pieces.len() as u64 + u64::from(from < to), all);
         for piece in pieces {
             let zeros = Buffer::zeroed((piece.end - piece.start) as usize);
             self.write_part(Bytes(piece.start), &zeros, fua, join.part(piece.start));

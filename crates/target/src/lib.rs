@@ -12,25 +12,26 @@ mod clock;
 pub mod conformance;
 mod error;
 mod granular;
+mod join;
 mod memory;
+mod ranges;
 mod request;
 
-pub use buffer::{Buffer, BufferPool};
+pub use buffer::{Buffer, BufferPool, Companion};
 pub use clock::Clock;
 pub use error::TargetError;
 pub use granular::Granular;
+pub use join::Join;
 pub use memory::Memory;
-pub use request::{Completion, Request};
+pub use request::{Completion, Owner, Request};
 
 use std::sync::Arc;
 
 use thermocline_types::Bytes;
 
 /// What a target is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// A name for people; may be empty.
-    pub name: String,
     /// Size, a multiple of `logical_block`; 0 when the target has gone, such as a volume that was deleted.
     pub size: Bytes,
     /// Offsets and lengths are multiples of this: 512 or 4096 bytes, or 1 of [`BlockTarget::at_any_byte`].

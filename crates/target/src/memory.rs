@@ -19,11 +19,11 @@ impl Memory {
     /// # Panics
     /// If the logical block is neither 512 nor 4096 bytes, or the size no multiple of it.
     #[must_use]
-    pub fn new(name: &str, size: Bytes, logical_block: Bytes) -> Memory {
+    pub fn new(size: Bytes, logical_block: Bytes) -> Memory {
         assert!(matches!(logical_block.0, 512 | 4096), "logical blocks have 512 or 4096 bytes");
         assert!(size.0.is_multiple_of(logical_block.0), "a device has whole logical blocks");
         let features = Features { flush: true, fua: true, trim: true, zeroes: true };
-        let info = Info { name: name.to_owned(), size, logical_block, features };
+        let info = Info { size, logical_block, features };
         Memory { info, bytes: RwLock::new(vec![0; size.0 as usize]) }
     }
 
@@ -36,7 +36,7 @@ impl Memory {
 
 impl BlockTarget for Memory {
     fn info(&self) -> Info {
-        self.info.clone()
+        self.info
     }
 
     fn submit(&self, request: Request) {
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn conforms() {
-        conformance::run(&Memory::new("small", Bytes::mib(1), Bytes(4096)));
-        conformance::run(&Memory::new("sectors", Bytes::mib(1), Bytes(512)));
+        conformance::run(&Memory::new(Bytes::mib(1), Bytes(4096)));
+        conformance::run(&Memory::new(Bytes::mib(1), Bytes(512)));
     }
 }

@@ -1,34 +1,66 @@
 //! Requests, and how they end.
 
+use std::sync::Arc;
+
 use thermocline_types::Bytes;
 
+use crate::ranges::Change;
 use crate::{Buffer, Info, TargetError};
 
-type Call<T> = Box<dyn FnOnce(Result<T, TargetError>) + Send>;
+/// A front end, or a part of one, that numbers its requests under way.
+pub trait Owner<T>: Send + Sync {
+    /// The request with this number is complete. Runs on a thread of the target, so this must be short and not block.
+    fn completed(&self, number: u64, result: Result<T, TargetError>);
+}
 
 /// What is called when a request is complete: exactly once, for a completion that is dropped calls itself with
 /// [`TargetError::Gone`]. So no front end waits for a target that died.
-pub struct Completion<T>(Option<Call<T>>);
+pub struct Completion<T> {
+    to: Option<To<T>>,
+    /// The change of blocks that ends with the request.
+    change: Option<Change>,
+}
+
+enum To<T> {
+    Owner(Arc<dyn Owner<T>>, u64),
+    Call(Box<dyn FnOnce(Result<T, TargetError>) + Send>),
+}
 
 impl<T> Completion<T> {
     /// Calls `call` with the result. It runs on a thread of the target, so it must be short and not block.
     pub fn new(call: impl FnOnce(Result<T, TargetError>) + Send + 'static) -> Self {
-        Completion(Some(Box::new(call)))
+        Completion { to: Some(To::Call(Box::new(call))), change: None }
+    }
+
+    /// Gives the result of request `number` to `owner`. Takes no memory from the heap.
+    pub fn of(owner: Arc<dyn Owner<T>>, number: u64) -> Self {
+        Completion { to: Some(To::Owner(owner, number)), change: None }
+    }
+
+    /// Ends `change` before the owner gets the result.
+    pub(crate) fn ending(mut self, change: Change) -> Self {
+        self.change = Some(change);
+        self
     }
 
     /// Tells the result.
     pub fn complete(mut self, result: Result<T, TargetError>) {
-        if let Some(call) = self.0.take() {
-            call(result);
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: Result<T, TargetError>) {
+        drop(self.change.take());
+        match self.to.take() {
+            Some(To::Owner(owner, number)) => owner.completed(number, result),
+            Some(To::Call(call)) => call(result),
+            None => {}
         }
     }
 }
 
 impl<T> Drop for Completion<T> {
     fn drop(&mut self) {
-        if let Some(call) = self.0.take() {
-            call(Err(TargetError::Gone));
-        }
+        self.tell(Err(TargetError::Gone));
     }
 }
 
@@ -150,6 +182,7 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
     use super::*;
@@ -161,6 +194,22 @@ mod tests {
         drop(Request::Flush { done });
         assert_eq!(receiver.try_recv(), Ok(Err(TargetError::Gone)));
         assert!(receiver.try_recv().is_err(), "called once");
+    }
+
+    #[test]
+    fn an_owner_hears_of_each_request_once() {
+        #[derive(Default)]
+        struct Heard(Mutex<Vec<(u64, Result<u8, TargetError>)>>);
+        impl Owner<u8> for Heard {
+            fn completed(&self, number: u64, result: Result<u8, TargetError>) {
+                self.0.lock().expect("no test panicked").push((number, result));
+            }
+        }
+        let heard = Arc::new(Heard::default());
+        Completion::of(Arc::<Heard>::clone(&heard), 7).complete(Ok(5));
+        drop(Completion::of(Arc::<Heard>::clone(&heard), 8));
+        let heard = heard.0.lock().expect("no test panicked");
+        assert_eq!(*heard, [(7, Ok(5)), (8, Err(TargetError::Gone))]);
     }
 
     #[test]

@@ -432,8 +432,8 @@ fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
 }
 
 fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
+    let name = volume.name().to_string();
     let target = Granular::new(volume, Bytes::SECTOR);
-    let name = thermocline_target::BlockTarget::info(&target).name;
     Export { name, target: Arc::new(target), read_only }
 }
 

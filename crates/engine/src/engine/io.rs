@@ -99,7 +99,11 @@ impl<P: Payload> Parts<P> {
                     if let Some(old) = old {
                         self.read_run(request, extent, old, &into);
                     }
-                    place.map(|(at, value)| Run { at, first: index, values: vec![value] })
+                    place.map(|(at, value)| {
+                        let mut values = self.spare_values.pop().unwrap_or_default();
+                        values.push(value);
+                        Run { at, first: index, values }
+                    })
                 }
             };
         }
@@ -148,7 +152,7 @@ impl<P: Payload> Parts<P> {
         request: u32,
         extent: Extent,
         unit: UnitId,
-        expected: &[Value],
+        mut expected: Vec<Value>,
         lost: &[u32],
         result: Result<(), DeviceError>,
     ) {
@@ -166,6 +170,8 @@ impl<P: Payload> Parts<P> {
             self.report_damage(at, Some(Extent { lba, blocks: 1, ..extent }));
             HostError::Unreadable(at)
         });
+        expected.clear();
+        self.spare_values.push(expected);
         self.request_progress(request, 1, error);
     }
 

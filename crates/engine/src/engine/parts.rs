@@ -88,6 +88,8 @@ pub(crate) struct Parts<P: Payload> {
     pub(crate) epoch: Epoch,
     pub(crate) actions: VecDeque<Action<P>>,
     pub(crate) ops: Slab<Op<P>>,
+    /// Empty vectors of ended reads.
+    pub(crate) spare_values: Vec<Vec<Value>>,
     pub(crate) healing: Healing,
     pub(crate) requests: Requests,
     /// The request that waits for the pool to be closed.
@@ -140,6 +142,7 @@ impl<P: Payload> Parts<P> {
             epoch: Epoch(1),
             actions: VecDeque::new(),
             ops: Slab::new(),
+            spare_values: Vec::new(),
             healing: Healing::default(),
             requests: Requests::default(),
             closing: None,

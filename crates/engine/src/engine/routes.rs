@@ -464,7 +464,7 @@ impl<P: Payload> Engine<P> {
             (Op::HostRead { request, volume, lba, unit, expected }, _) => {
                 let blocks = expected.len() as u64;
                 let extent = Extent { volume, lba, blocks };
-                p.read_done(request, extent, unit, &expected, &lost, status);
+                p.read_done(request, extent, unit, expected, &lost, status);
             }
             (Op::LoadPage { volume, page, at }, Ok(Done::Page(bytes))) => {
                 self.page_read(volume, page, at, Some(&bytes));

@@ -46,7 +46,7 @@ impl BlockTarget for Delayed {
 }
 
 fn delayed() -> (Arc<Delayed>, Arc<Disk>) {
-    let memory = Memory::new("delayed", Bytes(SIZE), Bytes(512));
+    let memory = Memory::new(Bytes(SIZE), Bytes(512));
     let target = Arc::new(Delayed { memory, waiting: Mutex::default() });
     (Arc::clone(&target), Disk::new(target))
 }
@@ -159,7 +159,7 @@ fn data_and_holes_are_found() {
 fn a_byte_and_a_sector_that_are_written_side_by_side_are_both_there() {
     for seed in 0..64 {
         let mut rng = Rng::new(seed);
-        let memory = Memory::new("blocks", Bytes(2 * 4096), Bytes(4096));
+        let memory = Memory::new(Bytes(2 * 4096), Bytes(4096));
         let target = Arc::new(Delayed { memory, waiting: Mutex::default() });
         let sectors = Arc::new(Granular::new(Arc::clone(&target), Bytes::SECTOR));
         let disk = Disk::new(Arc::<Granular<_>>::clone(&sectors));

@@ -29,7 +29,7 @@ fn talk(encryption: Encryption, exports: &Exports, pieces: [&[u8]; 2]) -> (bool,
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+    let target = Arc::new(Memory::new(Bytes::mib(1), Bytes(512)));
     let export = Export { name: "main".to_owned(), target, read_only: false };
     let exports = Exports::new(vec![export], &Limits::default());
     // Sound flags first, or nothing is ever reached.

@@ -87,7 +87,7 @@ impl Table {
     fn turn(&self) -> bool {
         let mut server = self.server.borrow_mut();
         let busy = server.prepare();
-        let found = server.poll(Some(Duration::ZERO), &[]);
+        let found = server.poll(Found::default(), Some(Duration::ZERO), &[]);
         server.work_on(&found);
         busy || found.woken || found.incoming || !found.ready.is_empty()
     }
@@ -200,7 +200,7 @@ fn limits() -> impl Strategy<Value = Limits> {
 }
 
 fn table(limits: Limits, at_once: bool) -> Rc<Table> {
-    let memory = Memory::new("m", Bytes::mib(1), Bytes(512));
+    let memory = Memory::new(Bytes::mib(1), Bytes(512));
     let target = Arc::new(Held { memory, waiting: Mutex::default(), at_once });
     let folder = tempfile::tempdir().expect("a folder for the test");
     let path = folder.path().join("socket");

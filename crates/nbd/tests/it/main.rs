@@ -27,7 +27,7 @@ struct Running {
 impl Running {
     /// Serves `main`, a megabyte in sectors, and `fixed`, the same but read-only.
     fn start(limits: Limits) -> Running {
-        let memory: Arc<dyn BlockTarget> = Arc::new(Memory::new("m", Bytes::mib(1), Bytes(512)));
+        let memory: Arc<dyn BlockTarget> = Arc::new(Memory::new(Bytes::mib(1), Bytes(512)));
         Running::serve(limits, &memory)
     }
 

@@ -105,7 +105,7 @@ struct Halves;
 
 impl BlockTarget for Halves {
     fn info(&self) -> Info {
-        Memory::new("", Bytes::mib(1), Bytes(512)).info()
+        Memory::new(Bytes::mib(1), Bytes(512)).info()
     }
 
     fn submit(&self, request: Request) {
@@ -154,7 +154,7 @@ impl BlockTarget for Backwards {
 }
 
 fn backwards() -> Arc<Backwards> {
-    let memory = Memory::new("m", Bytes::mib(1), Bytes(512));
+    let memory = Memory::new(Bytes::mib(1), Bytes(512));
     Arc::new(Backwards { memory, waiting: Mutex::default() })
 }
 

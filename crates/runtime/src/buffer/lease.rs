@@ -8,7 +8,7 @@ use super::sync::{AtomicU32, Ordering};
 const WRITER: u32 = u32::MAX;
 
 /// One count for each block.
-pub(crate) struct Leases(Box<[AtomicU32]>);
+pub(crate) struct Leases(pub(super) Box<[AtomicU32]>);
 
 impl Leases {
     /// Free leases for a number of blocks.

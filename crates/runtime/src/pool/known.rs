@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_target::Clock;
 
-use super::{Traffic, VolumeLimits};
+use super::VolumeLimits;
+use super::traffic::TrafficCounters;
 
 /// A volume as its handles know it.
 pub(super) struct Known {
@@ -17,24 +18,19 @@ pub(super) struct Known {
     /// Requests that wait for the engine.
     pub(super) waiting: AtomicUsize,
     pub(super) limits: Mutex<VolumeLimits>,
-    pub(super) traffic: Mutex<Traffic>,
+    pub(super) traffic: TrafficCounters,
     pub(super) clock: Clock,
 }
 
 impl Known {
     pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> Known {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
-        let (limits, traffic) = (Mutex::default(), Mutex::default());
+        let (limits, traffic) = (Mutex::default(), TrafficCounters::default());
         Known { id, name, blocks, waiting, limits, traffic, clock }
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
         // Nothing that happens under the lock can leave it half changed.
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn traffic(&self) -> MutexGuard<'_, Traffic> {
-        // Nothing that happens under the lock can leave it half changed.
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
 //! How long requests take.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper ends of the buckets of a [`Latencies`], in microseconds; whatever took longer is in one more bucket. Chosen: a
@@ -18,15 +19,29 @@ pub struct Latencies {
     pub nanos: u64,
 }
 
-impl Latencies {
+/// Counters of [`Latencies`], for several threads.
+#[derive(Debug, Default)]
+pub(super) struct LatencyCounters {
+    counts: [AtomicU64; LATENCY_BUCKETS_MICROS.len() + 1],
+    nanos: AtomicU64,
+}
+
+impl LatencyCounters {
     /// Counts a request that took `time`. The upper end of a bucket belongs to it.
-    pub(super) fn count(&mut self, time: Duration) {
+    pub(super) fn count(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let bucket = LATENCY_BUCKETS_MICROS.partition_point(|&end| u64::from(end) * 1000 < nanos);
-        self.counts[bucket] += 1;
-        self.nanos = self.nanos.saturating_add(nanos);
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
+    pub(super) fn read(&self) -> Latencies {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Latencies { counts: self.counts.each_ref().map(read), nanos: read(&self.nanos) }
+    }
+}
+
+impl Latencies {
     /// Adds what was counted elsewhere.
     pub(super) fn add(&mut self, other: &Latencies) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
@@ -42,10 +57,11 @@ mod tests {
 
     #[test]
     fn the_end_of_a_bucket_belongs_to_it() {
-        let mut latencies = Latencies::default();
+        let latencies = LatencyCounters::default();
         for nanos in [0, 20_000, 20_001, 1_000_000_000, 1_000_000_001] {
             latencies.count(Duration::from_nanos(nanos));
         }
+        let latencies = latencies.read();
         let counts = latencies.counts;
         assert_eq!((&counts[..3], &counts[14..]), (&[2, 1, 0][..], &[1, 1][..]));
         assert_eq!(latencies.nanos, 2_000_040_002);

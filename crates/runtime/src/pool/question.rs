@@ -6,8 +6,8 @@ use thermocline_engine::{Engine, Extent, HostError, Run};
 use thermocline_target::{self as target, Completion, EXTENTS_MAX};
 use thermocline_types::Bytes;
 
+use super::answer::{Tally, target_error};
 use super::turns::Cost;
-use super::volume::{Tally, target_error};
 use super::{Job, Known, Operation, Service};
 use crate::Buffer;
 

@@ -8,6 +8,7 @@ use slab::Slab;
 use thermocline_engine::{HostError, HostRequest, Rejected, RequestId};
 use thermocline_target::bugs::{self, ShellBug};
 
+use super::answer::Answer;
 use super::endurance::Governor;
 use super::fullness::Gauge;
 use super::lost::Lost;
@@ -15,7 +16,7 @@ use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
 use super::turns::{Cost, Turn, Turns};
-use super::{Answer, BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
+use super::{BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
 use crate::{AnyStorage, Buffer, Driver, Ended};
 
 /// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
@@ -33,6 +34,8 @@ pub(super) struct Service {
     reopening: Option<Reopening>,
     /// Of requests that the engine has, each with the volume that it counts for.
     answers: Slab<(Answer, Option<u32>)>,
+    /// Empty between steps.
+    jobs: Vec<Job>,
     /// Empty between steps.
     ended: Vec<Ended>,
     pub(super) listener: Listener,
@@ -75,6 +78,7 @@ impl Service {
             last: None,
             reopening: None,
             answers: Slab::new(),
+            jobs: Vec::new(),
             ended: Vec::new(),
             listener,
             poller: None,
@@ -112,7 +116,7 @@ impl Service {
         for Ended { request, result } in ended.drain(..) {
             let (answer, volume) = self.answers.remove(request.0 as usize);
             volume.inspect(|&volume| self.waiting.ended(volume));
-            answer(result);
+            answer.tell(result);
         }
         self.ended = ended;
         self.tell();
@@ -155,12 +159,16 @@ impl Service {
 
     /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
     fn give_turn(&mut self, held: Held) {
-        let news = match held {
-            Held::No => self.has_news() || !self.waiting.is_empty(),
-            Held::Busy => false,
-            Held::Until(_) => self.has_news(),
+        let (news, closed) = {
+            let queue = self.shared.queue();
+            (!queue.jobs.is_empty(), queue.closed)
         };
-        let news = news || self.shared.queue().closed;
+        let news = closed
+            || match held {
+                Held::No => news || !self.waiting.is_empty(),
+                Held::Busy => false,
+                Held::Until(_) => news,
+            };
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some((poller, descriptor)) = &mut self.poller else { return };
         // What cannot be waited for is looked at again and again.
@@ -176,9 +184,9 @@ impl Service {
         let at_risk = self.driver.engine().at_risk_blocks() > 0;
         if self.overdue.is_due(self.driver.clock().now(), at_risk) {
             // If it fails, a notice says so.
-            let answer: Answer = Box::new(|_| {});
+            let answer = Answer::call(|_| {});
             let what = HostRequest::Flush;
-            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer, of: None });
+            self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer });
         }
     }
 
@@ -200,14 +208,16 @@ impl Service {
     /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
     /// each volume.
     fn take_jobs(&mut self) -> bool {
-        let (jobs, limits, closed) = {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let (limits, closed) = {
             let mut queue = self.shared.queue();
-            (std::mem::take(&mut queue.jobs), std::mem::take(&mut queue.limits), queue.closed)
+            std::mem::swap(&mut queue.jobs, &mut jobs);
+            (std::mem::take(&mut queue.limits), queue.closed)
         };
         for (volume, limits) in limits {
             self.waiting.set_limits(volume.0, limits, self.driver.clock().now());
         }
-        for job in jobs {
+        for job in jobs.drain(..) {
             if bugs::has(ShellBug::StatusOutOfTurn)
                 && let Job::Question(asked) = job
             {
@@ -220,9 +230,9 @@ impl Service {
                     self.last = Some(job);
                     self.scrub_is_interrupted();
                 }
-                Job::Request { what, of, .. } => {
+                Job::Request { what, answer } => {
                     self.driver.prefetch(what);
-                    let volume = of.as_ref().map_or(OF_POOL, |known| known.id.0);
+                    let volume = answer.known().map_or(OF_POOL, |known| known.id.0);
                     self.waiting.push(volume, Cost::of(what), job);
                 }
                 Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
@@ -231,6 +241,7 @@ impl Service {
                 }
             }
         }
+        self.jobs = jobs;
         closed
     }
 
@@ -277,12 +288,12 @@ impl Service {
                 Job::Reserve { volume, blocks, answer } => {
                     answer(self.driver.reserve_for(volume, blocks));
                 }
-                Job::Request { what, answer, of } if self.lost.refuses(&what) => {
-                    of.inspect(|known| self.shared.begun(known));
-                    answer(Err(HostError::Failed));
+                Job::Request { what, answer } if self.lost.refuses(&what) => {
+                    answer.known().inspect(|known| self.shared.begun(known));
+                    answer.tell(Err(HostError::Failed));
                 }
-                Job::Request { what, answer, of } => {
-                    if let Err(busy) = self.submit(what, answer, of, volume, cost) {
+                Job::Request { what, answer } => {
+                    if let Err(busy) = self.submit(what, answer, volume, cost) {
                         self.waiting.put_back(volume, cost, busy);
                         return Held::Busy;
                     }
@@ -297,7 +308,6 @@ impl Service {
         &mut self,
         what: HostRequest<Buffer>,
         answer: Answer,
-        of: Option<Arc<Known>>,
         volume: u32,
         cost: Cost,
     ) -> Result<(), Job> {
@@ -306,16 +316,16 @@ impl Service {
         let taken = self.driver.submit(id, what.clone());
         if taken == Err(Rejected::Busy) {
             let (answer, _) = self.answers.remove(id.0 as usize);
-            return Err(Job::Request { what, answer, of });
+            return Err(Job::Request { what, answer });
         }
-        if let Some(known) = of {
-            self.shared.begun(&known);
+        if let Some(known) = self.answers[id.0 as usize].0.known() {
+            self.shared.begun(known);
         }
         match (taken, what) {
             (Err(_), _) => {
                 let (answer, volume) = self.answers.remove(id.0 as usize);
                 volume.inspect(|&volume| self.waiting.ended(volume));
-                answer(Err(HostError::Failed));
+                answer.tell(Err(HostError::Failed));
             }
             (Ok(()), HostRequest::DeleteVolume { volume }) => self.waiting.forget(volume.0),
             (Ok(()), _) => {}

@@ -1,10 +1,11 @@
 //! What was asked of a volume, by whatever front end.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use thermocline_target::Request;
 
-use super::latency::Latencies;
+use super::latency::{Latencies, LatencyCounters};
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,18 +73,37 @@ pub struct Traffic {
     pub latencies: [Latencies; 6],
 }
 
-impl Traffic {
+/// Counters of [`Traffic`], for several threads.
+#[derive(Debug, Default)]
+pub(super) struct TrafficCounters {
+    requests: [AtomicU64; 6],
+    bytes: [AtomicU64; 6],
+    errors: AtomicU64,
+    latencies: [LatencyCounters; 6],
+}
+
+impl TrafficCounters {
     /// Counts a request that was answered after `time`; with the bytes that it addressed if it succeeded.
-    pub(super) fn count(&mut self, operation: Operation, bytes: Option<u64>, time: Duration) {
+    pub(super) fn count(&self, operation: Operation, bytes: Option<u64>, time: Duration) {
         let index = operation as usize;
-        self.requests[index] += 1;
-        match bytes {
-            Some(bytes) => self.bytes[index] += bytes,
-            None => self.errors += 1,
-        }
+        self.requests[index].fetch_add(1, Ordering::Relaxed);
+        let (counter, by) = bytes.map_or((&self.errors, 1), |bytes| (&self.bytes[index], bytes));
+        counter.fetch_add(by, Ordering::Relaxed);
         self.latencies[index].count(time);
     }
 
+    pub(super) fn read(&self) -> Traffic {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Traffic {
+            requests: self.requests.each_ref().map(read),
+            bytes: self.bytes.each_ref().map(read),
+            errors: read(&self.errors),
+            latencies: self.latencies.each_ref().map(LatencyCounters::read),
+        }
+    }
+}
+
+impl Traffic {
     /// Adds what was counted elsewhere.
     pub(super) fn add(&mut self, other: &Traffic) {
         for index in 0..Operation::ALL.len() {

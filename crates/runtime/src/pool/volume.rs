@@ -1,19 +1,19 @@
 //! A volume of a pool as a block target.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
-use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, Reply};
-use thermocline_format::VolumeId;
+use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS};
+use thermocline_format::{VolumeId, VolumeName};
 use thermocline_target::bugs::{self, ShellBug};
 use thermocline_target::{
-    self as target, BlockTarget, Completion, Features, Info, Request, TargetError,
+    self as target, BlockTarget, Completion, Features, Info, Join, Request, TargetError,
 };
 use thermocline_types::Bytes;
 
+use super::answer::{Answer, Asked, Done, Tally};
 use super::question::Question;
-use super::{Answer, Job, Known, Operation, Shared};
+use super::{Job, Known, Operation, Shared};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
@@ -37,44 +37,45 @@ impl Volume {
         self.known.id
     }
 
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &VolumeName {
+        &self.known.name
+    }
+
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
         let (volume, block) = (self.known.id, Bytes::BLOCK.0);
         Extent { volume, lba: offset.0 / block, blocks: length.0 / block }
     }
 
-    fn push(
-        &self,
-        what: HostRequest<Buffer>,
-        done: impl FnOnce(Result<(), TargetError>) + Send + 'static,
-    ) {
-        let answer: Answer = Box::new(move |result: Result<Reply, HostError>| {
-            done(result.map(|_| ()).map_err(target_error));
-        });
-        let of = Some(Arc::clone(&self.known));
-        self.shared.push(Job::Request { what, answer, of }, Some(&self.known));
+    fn push(&self, what: HostRequest<Buffer>, answer: Answer) {
+        self.shared.push(Job::Request { what, answer }, Some(&self.known));
     }
 
-    /// Does something for each piece of `extent` that the engine takes, and completes `done` when all are done.
+    /// Does something for each piece of `extent` that the engine takes, and ends `asked` when all have ended.
     fn in_pieces(
         &self,
         extent: Extent,
         buffer: &Buffer,
-        done: Counted,
+        asked: Asked,
         request: impl Fn(Extent, Buffer) -> HostRequest<Buffer>,
     ) {
         if extent.blocks <= MAX_IO_BLOCKS {
-            return self.push(request(extent, buffer.clone()), |result| done.complete(result));
+            return self.push(request(extent, buffer.clone()), Answer::Host(asked));
         }
-        let join = Arc::new(Join(Mutex::new(Pieces { done: Some(done), result: Ok(()) })));
+        let first_answers = bugs::has(ShellBug::FirstPieceAnswers);
+        let pieces = if first_answers { 1 } else { extent.blocks.div_ceil(MAX_IO_BLOCKS) };
+        let all = move |result: Result<Vec<(u64, ())>, _>| asked.end(result.map(drop));
+        let join = Join::new(pieces, Completion::new(all));
         let mut first = 0;
         while first < extent.blocks {
             let blocks = MAX_IO_BLOCKS.min(extent.blocks - first);
             let piece = Extent { lba: extent.lba + first, blocks, ..extent };
             let (from, len) = (first * Bytes::BLOCK.0, blocks * Bytes::BLOCK.0);
             let part = buffer.part(from as usize, len as usize);
-            let join = Arc::clone(&join);
-            let done = Completion::new(move |result| join.piece_done(result));
-            self.push(request(piece, part), |result| done.complete(result));
+            let heard = first == 0 || !first_answers;
+            let done = if heard { join.part(first) } else { Completion::new(drop) };
+            self.push(request(piece, part), Answer::Piece(Arc::clone(&self.known), done));
             first += blocks;
         }
     }
@@ -83,7 +84,6 @@ impl Volume {
 impl BlockTarget for Volume {
     fn info(&self) -> Info {
         Info {
-            name: self.known.name.to_string(),
             size: Bytes(self.known.blocks.load(Ordering::Acquire) * Bytes::BLOCK.0),
             logical_block: Bytes::BLOCK,
             features: Features { flush: true, fua: true, trim: true, zeroes: true },
@@ -96,39 +96,35 @@ impl BlockTarget for Volume {
             tally.end(false);
             return request.fail(error);
         }
-        let counted = |done| Counted { tally, done };
+        let asked = |done| Asked { tally, done };
         match request {
             Request::Read { offset, buffer, done } => {
                 let extent = self.extent(offset, Bytes(buffer.len() as u64));
                 let buffer = Buffer::new(buffer);
-                let whole = buffer.clone();
-                let done = Completion::new(move |result: Result<(), TargetError>| {
-                    done.complete(result.map(|()| whole.into_owner()));
-                });
+                let asked = asked(Done::Data(done, buffer.clone()));
                 let read = |extent, into| HostRequest::Read { extent, into };
-                self.in_pieces(extent, &buffer, counted(done), read);
+                self.in_pieces(extent, &buffer, asked, read);
             }
             Request::Write { offset, buffer, fua, done } => {
                 let extent = self.extent(offset, Bytes(buffer.len() as u64));
                 let write = |extent, data| HostRequest::Write { extent, data, fua, handle: 0 };
-                self.in_pieces(extent, &Buffer::new(buffer), counted(done), write);
+                self.in_pieces(extent, &Buffer::new(buffer), asked(Done::Nothing(done)), write);
             }
             Request::Flush { done } => {
-                let done = counted(done);
+                let asked = asked(Done::Nothing(done));
                 if bugs::has(ShellBug::FlushPasses) {
-                    return done.complete(Ok(()));
+                    return asked.end(Ok(()));
                 }
                 let flush = HostRequest::FlushVolume { volume: self.known.id };
-                self.push(flush, |result| done.complete(result));
+                self.push(flush, Answer::Host(asked));
             }
             Request::Trim { offset, length, done } => {
-                let (extent, done) = (self.extent(offset, length), counted(done));
-                let trim = HostRequest::Trim { extent, fua: false };
-                self.push(trim, |result| done.complete(result));
+                let trim = HostRequest::Trim { extent: self.extent(offset, length), fua: false };
+                self.push(trim, Answer::Host(asked(Done::Nothing(done))));
             }
             Request::WriteZeroes { offset, length, fua, done, .. } => {
-                let (extent, done) = (self.extent(offset, length), counted(done));
-                self.push(HostRequest::Trim { extent, fua }, |result| done.complete(result));
+                let zero = HostRequest::Trim { extent: self.extent(offset, length), fua };
+                self.push(zero, Answer::Host(asked(Done::Nothing(done))));
             }
         }
     }
@@ -152,82 +148,5 @@ impl BlockTarget for Volume {
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Volume({} {:?})", self.known.id.0, self.known.name.as_str())
-    }
-}
-
-/// A request under way, to be counted when it is answered.
-pub(super) struct Tally {
-    known: Arc<Known>,
-    operation: Operation,
-    bytes: Bytes,
-    began: Instant,
-}
-
-impl Tally {
-    fn begin(known: &Arc<Known>, request: &Request) -> Tally {
-        let bytes = request.range().map_or(Bytes::ZERO, |(_, length)| length);
-        Tally::of(known, Operation::of(request), bytes)
-    }
-
-    pub(super) fn of(known: &Arc<Known>, operation: Operation, bytes: Bytes) -> Tally {
-        Tally { known: Arc::clone(known), operation, bytes, began: known.clock.now() }
-    }
-
-    pub(super) fn end(self, succeeded: bool) {
-        let Tally { known, operation, bytes, began } = self;
-        let bytes = succeeded.then_some(bytes.0);
-        let took = known.clock.now().saturating_duration_since(began);
-        known.traffic().count(operation, bytes, took);
-    }
-}
-
-/// A completion that counts first, so that whoever hears of it finds it counted.
-struct Counted {
-    tally: Tally,
-    done: Completion<()>,
-}
-
-impl Counted {
-    fn complete(self, result: Result<(), TargetError>) {
-        self.tally.end(result.is_ok());
-        self.done.complete(result);
-    }
-}
-
-/// Waits for all pieces of a request; the last handle of it completes the request.
-struct Join(Mutex<Pieces>);
-
-struct Pieces {
-    done: Option<Counted>,
-    result: Result<(), TargetError>,
-}
-
-impl Join {
-    fn piece_done(&self, result: Result<(), TargetError>) {
-        let mut pieces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pieces.result = pieces.result.and(result);
-        if bugs::has(ShellBug::FirstPieceAnswers)
-            && let Some(done) = pieces.done.take()
-        {
-            done.complete(pieces.result);
-        }
-    }
-}
-
-impl Drop for Join {
-    fn drop(&mut self) {
-        let pieces = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(done) = pieces.done.take() {
-            done.complete(pieces.result);
-        }
-    }
-}
-
-pub(super) fn target_error(error: HostError) -> TargetError {
-    match error {
-        HostError::OutOfRange => TargetError::OutOfBounds,
-        HostError::NoSpace | HostError::NoMemory { .. } => TargetError::NoSpace,
-        HostError::NoVolume(_) => TargetError::Gone,
-        _ => TargetError::Io,
     }
 }

@@ -57,7 +57,9 @@ enum Kind {
 pub(super) struct Ring {
     /// Before `slots`: dropped while these still are.
     ring: IoUring,
-    slots: Slab<Box<Slot>>,
+    slots: Slab<Slot>,
+    /// Empty vectors of ended transfers.
+    spare: Vec<Vec<IoVec>>,
     event: Arc<OwnedFd>,
     /// Whether the kernel watches `event`.
     watched: bool,
@@ -92,6 +94,7 @@ impl Ring {
         Ok(Ring {
             ring,
             slots: Slab::new(),
+            spare: Vec::new(),
             event,
             watched: false,
             woken: false,
@@ -104,20 +107,23 @@ impl Ring {
     }
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {
-        let (at, vectors, kind) = match action {
+        let mut vectors = self.spare.pop().unwrap_or_default();
+        let (at, kind) = match action {
             Action::Call(call) => return self.call(token, Action::Call(call)),
-            Action::Sync => (0, Vec::new(), Kind::Sync),
+            Action::Sync => (0, Kind::Sync),
             Action::Read { at, into } => {
                 let lease = into.into_writing();
                 let (bytes, len) = lease.raw();
-                (at.0, vec![IoVec { bytes, len }], Kind::Read { _lease: lease })
+                vectors.push(IoVec { bytes, len });
+                (at.0, Kind::Read { _lease: lease })
             }
             Action::Write { at, parts } => {
                 let leases: Vec<_> = parts.into_iter().map(|part| part.into_reading()).collect();
-                (at.0, gather(&leases), Kind::Write { _leases: leases })
+                gather(&leases, &mut vectors);
+                (at.0, Kind::Write { _leases: leases })
             }
         };
-        let slot = self.slots.insert(Box::new(Slot { token, at, vectors, next: 0, kind }));
+        let slot = self.slots.insert(Slot { token, at, vectors, next: 0, kind });
         self.start(slot);
     }
 
@@ -155,7 +161,7 @@ impl Ring {
 
     fn push(&mut self, entry: &Entry) {
         loop {
-            // SAFETY: what the entry points at lives in its slot, which is not touched until the completion arrives.
+            // SAFETY: the entry points at the memory of vectors and leases of a slot, which stays until the completion.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
@@ -256,7 +262,9 @@ impl Ring {
                 }
             }
         };
-        let token = self.slots.remove(slot).token;
+        let Slot { token, mut vectors, .. } = self.slots.remove(slot);
+        vectors.clear();
+        self.spare.push(vectors);
         self.ready.push(Completion::new(token, result));
     }
 
@@ -296,8 +304,7 @@ impl Slot {
 }
 
 /// One vector for each run of bytes that follow each other in memory.
-fn gather(leases: &[ReadLease]) -> Vec<IoVec> {
-    let mut vectors: Vec<IoVec> = Vec::with_capacity(leases.len());
+fn gather(leases: &[ReadLease], vectors: &mut Vec<IoVec>) {
     let mut before: Option<&ReadLease> = None;
     for lease in leases {
         let (bytes, len) = lease.raw();
@@ -307,5 +314,4 @@ fn gather(leases: &[ReadLease]) -> Vec<IoVec> {
         }
         before = Some(lease);
     }
-    vectors
 }

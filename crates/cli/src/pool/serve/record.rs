@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn what_finds_the_queue_full_or_closed_is_served_all_the_same() {
         let (desk, lines) = desk(2);
-        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
+        let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let export = Export { name: "a,b".into(), target, read_only: false };
         let tap = Tap::default();
         let export = tap.on(export);
@@ -415,7 +415,7 @@ mod tests {
     fn a_device_that_is_full_ends_the_recording_and_nothing_else() {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
         let recorder = Recorder::to(file, Path::new("t.csv")).expect("a thread");
-        let target = Arc::new(Memory::new("m", Bytes::mib(1), Bytes::BLOCK));
+        let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let tap = Tap::default();
         tap.hand(Some(recorder.desk.clone()));
         let export = tap.on(Export { name: "m".into(), target, read_only: false });
