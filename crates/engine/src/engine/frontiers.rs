@@ -141,3 +141,36 @@ impl<P: Payload> Parts<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{free, parts};
+
+    #[test]
+    fn the_last_free_units_open_for_metadata_alone_and_one_more_for_copies_that_borrow() {
+        let class = Class(0);
+        let mut p = parts();
+        let held = p.metadata_hold();
+        free(&mut p, 8, held);
+        assert!(held > 1 && !p.may_open(class) && p.room(class, 1).is_none());
+        p.collection.borrow();
+        assert!(p.may_open(class), "one is left for metadata");
+        p.collection.borrow_only_if(false);
+        assert!(!p.may_open(class));
+        free(&mut p, 8 + held, 1);
+        assert!(p.may_open(class) && p.room(class, 1).is_some());
+        assert!(p.room(p.config.metadata_class(), 1).is_some());
+    }
+
+    #[test]
+    fn the_last_units_of_the_table_open_for_metadata_alone() {
+        let class = Class(0);
+        let mut p = parts();
+        free(&mut p, 8, 40);
+        p.config.max_listed_units = p.metadata_hold() + 1;
+        assert!(p.may_open(class));
+        p.config.max_listed_units -= 1;
+        assert!(!p.may_open(class) && p.room(p.config.metadata_class(), 1).is_some());
+    }
+}
