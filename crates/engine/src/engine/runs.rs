@@ -54,14 +54,16 @@ mod tests {
     #[test]
     fn runs_end_where_mapped_blocks_end_and_none_goes_beyond_the_number_that_was_asked_for() {
         let mut p = parts();
-        assert!(p.write_at_once(RequestId(1), blocks(PAGE - 2, 4), &(), 0));
+        let from = PAGE - 6;
+        assert!(p.write_at_once(RequestId(1), blocks(from, 4), &(), 0));
         let runs = |lba, count, most| {
             let runs = p.runs(blocks(lba, count), most).expect("blocks of the volume");
             runs.into_iter().map(|run| (run.blocks, run.mapped)).collect::<Vec<_>>()
         };
-        assert_eq!(runs(0, 1024, 9), [(PAGE - 2, false), (4, true), (1022 - PAGE, false)]);
-        assert_eq!(runs(3, 1000, 2), [(PAGE - 5, false), (4, true)]);
-        assert_eq!(runs(PAGE - 1, 2, 9), [(2, true)]);
-        assert_eq!(runs(7, 5, 1), [(5, false)]);
+        assert_eq!(runs(0, 1024, 9), [(from, false), (4, true), (1020 - from, false)]);
+        assert_eq!(runs(3, 1000, 2), [(from - 3, false), (4, true)]);
+        assert_eq!(runs(from + 1, 2, 9), [(2, true)]);
+        // Of a page in which nothing is mapped.
+        assert_eq!(runs(PAGE + 7, 5, 1), [(5, false)]);
     }
 }

@@ -66,20 +66,27 @@ impl<P: Payload> Collector<P> {
 mod tests {
     use std::collections::VecDeque;
 
-    use thermocline_format::{Geometry, VolumeId};
+    use thermocline_format::{Geometry, LogicalBlock, VolumeId};
     use thermocline_types::{Class, UnitId};
 
     use super::*;
+    use crate::config::Config;
     use crate::engine::gc::Reading;
-    use crate::engine::parts::testing::{free, parts};
+    use crate::engine::parts::testing::{free, parts_of};
     use crate::map::Value;
     use crate::tier::Stays;
 
     const VOLUME: VolumeId = VolumeId(1);
 
-    /// A block of the volume at `block` of unit 9, whose checksum is `crc`.
-    fn valid(geometry: &Geometry, block: u32, lba: u64, crc: u32) -> Valid<()> {
-        let at = Location { unit: UnitId(9), block };
+    /// Parts of a pool in which a block takes eight logical ones.
+    fn parts() -> Parts<()> {
+        let geometry = Geometry::new(LogicalBlock::B512, 2048, 64, [0, 1].map(UnitId));
+        parts_of(Config::new(geometry.expect("sound units")))
+    }
+
+    /// A block of the volume at the `nth` block of unit 9, whose checksum is `crc`.
+    fn valid(geometry: &Geometry, nth: u32, lba: u64, crc: u32) -> Valid<()> {
+        let at = Location { unit: UnitId(9), block: nth * 8 };
         let crc = crc ^ home_mark(VOLUME, Lba(lba));
         let value = Value::new(geometry.address(at), crc);
         let (volume, id, from, payload) = (0, VOLUME, Class(0), None);
@@ -90,7 +97,7 @@ mod tests {
     fn reading(p: &mut Parts<()>) -> Collector<()> {
         free(p, 9, 1);
         p.space.open(Class(0), thermocline_format::MediaClass::Capacity).expect("a free unit");
-        p.space.end_chunk(Class(0), Location { unit: UnitId(9), block: 256 });
+        p.space.end_chunk(Class(0), Location { unit: UnitId(9), block: 2048 });
         p.close_frontier(Class(0));
         let mut collector = Collector::new(Stays::new(0));
         collector.begin_job(p, UnitId(9));
@@ -112,8 +119,8 @@ mod tests {
             let at = collector.read_at(segment, first).map(|at| at.block);
             (at, collector.blocks_of(&p, segment, first))
         };
-        assert_eq!(read(3, 0), (Some(10), 5));
-        assert_eq!(read(3, 3), (Some(20), 1));
+        assert_eq!(read(3, 0), (Some(80), 5));
+        assert_eq!(read(3, 3), (Some(160), 1));
         assert_eq!([read(3, 1), read(2, 0)], [(None, 0), (None, 0)]);
     }
 

@@ -185,4 +185,21 @@ mod tests {
         unmapped.replay_shrink(&mut p, 0, PAGE + 1);
         assert!(is_mapped(&p, 0) && !is_mapped(&p, PAGE + 1));
     }
+
+    #[test]
+    fn a_page_on_media_is_cut_off_with_all_its_blocks() {
+        let (mut p, mut unmapped) = (parts(), Unmapped::default());
+        let value = Value::new(p.config.geometry.address(Location::new(9, 1)), 5);
+        let page = MapEntry::unpack(&p.config.geometry, value.entry()).expect("it is in the pool");
+        let mut pages = [MapEntry::UNMAPPED; PAGE_ENTRIES];
+        pages[1] = page;
+        p.volumes.map_mut(0).adopt(0, &pages);
+        unmapped.replay_unmap(&mut p, 0, PAGE + 3, PAGE + 5);
+        assert_eq!(unmapped.0[&(0, 1)].blocks[0], 0b11000);
+        unmapped.replay_shrink(&mut p, 0, PAGE);
+        let cut = unmapped.0[&(0, 1)];
+        assert_eq!((cut.cut, cut.blocks), (Some(page), [u64::MAX; PAGE_ENTRIES / 64]));
+        unmapped.map_again(0, PAGE + 3);
+        assert_eq!(unmapped.0[&(0, 1)].blocks, cut.blocks, "it is of a later life of the volume");
+    }
 }

@@ -4,11 +4,12 @@ use thermocline_format::{
     Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MediaClass, OpenUnit,
     PoolDevice, PoolId, Revision, Sequence, Superblock, VolumeId, VolumeName,
 };
-use thermocline_types::UnitId;
+use thermocline_types::{Class, UnitId};
 
 use crate::config::{Config, DestageConfig};
 use crate::engine::{Parts, Phase};
 use crate::request::{Action, Extent, RequestId};
+use crate::write_cache::{Owners, Staged};
 
 /// Those of a pool of 64 units of a MiB of which none is free, with one volume of 1024 blocks.
 pub(crate) fn parts() -> Parts<()> {
@@ -25,7 +26,27 @@ pub(crate) fn tiered(destage: DestageConfig) -> Parts<()> {
     parts_of(Config { destage, ..Config::new(geometry.expect("sound units")) })
 }
 
-fn parts_of(config: Config) -> Parts<()> {
+/// A block in class 0 that waits to be written.
+pub(crate) fn staged<P>(payload: P) -> Staged<P> {
+    Staged {
+        volume: 0,
+        id: VolumeId(1),
+        copy: false,
+        replaces: false,
+        alive: true,
+        acknowledged: true,
+        crc: 0,
+        lba: 0,
+        class: Class(0),
+        ticket: 0,
+        old: None,
+        owners: Owners::Nobody,
+        payload,
+    }
+}
+
+/// The same with other settings.
+pub(crate) fn parts_of(config: Config) -> Parts<()> {
     let geometry = config.geometry;
     let mut parts = Parts::new(config, 1, PoolId([7; 16]));
     parts.phase = Phase::Open;

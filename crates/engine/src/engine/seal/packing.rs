@@ -37,14 +37,12 @@ impl Sealer {
 
 #[cfg(test)]
 mod tests {
-    use thermocline_format::{
-        BLOCK_BYTES, Expected, Geometry, LogicalBlock, Packer, PoolId, VolumeId,
-    };
-    use thermocline_types::{Class, Time, UnitId};
+    use thermocline_format::{BLOCK_BYTES, Expected, Geometry, LogicalBlock, Packer, PoolId};
+    use thermocline_types::{Time, UnitId};
 
     use super::*;
     use crate::config::Config;
-    use crate::write_cache::{Owners, Staged};
+    use crate::engine::parts::testing::staged;
 
     /// A block that packs to so many bytes.
     #[derive(Clone, Debug)]
@@ -76,23 +74,8 @@ mod tests {
     fn packed(block: LogicalBlock, bytes: &[usize]) -> (Option<(u32, u16)>, u64) {
         let geometry = Geometry::new(block, 2048, 64, [0, 1].map(UnitId)).expect("sound units");
         let mut p = Parts::new(Config::new(geometry), 1, PoolId([7; 16]));
-        let stage = |&bytes: &usize| Staged {
-            volume: 0,
-            id: VolumeId(1),
-            copy: false,
-            replaces: false,
-            alive: true,
-            acknowledged: true,
-            crc: 0,
-            lba: 0,
-            class: Class(0),
-            ticket: 0,
-            old: None,
-            owners: Owners::Nobody,
-            payload: Packs(bytes),
-        };
         let slots: Vec<u32> =
-            bytes.iter().map(|bytes| p.cache.push(stage(bytes), Time::ZERO)).collect();
+            bytes.iter().map(|bytes| p.cache.push(staged(Packs(*bytes)), Time::ZERO)).collect();
         let packed = Sealer::default().pack_one(&mut p, &slots);
         let said = packed.map(|(_, said)| (u32::from(said.entry), said.bytes));
         (said, p.stats.pack_tried_blocks)
