@@ -526,7 +526,12 @@ fn rows_of_a_unit_are_void_from_the_byte_on_whose_write_failed() {
     };
     assert_eq!(filled(array), Some(3 * block));
     array.full = vec![(0, 0), (0, 1), (1, 3)];
+    let mut round = Round::of(Vec::new());
+    round.freed.clone_from(&array.full);
+    array.round = Some(round);
     array.take_back(0, row + 2 * block, None);
+    let round = array.round.take().expect("it goes on");
+    assert_eq!(round.freed, [(0, 0), (1, 3)], "a void row stays in the log");
     assert_eq!((filled(array), array.failed_from[&0]), (Some(2 * block), row + 2 * block));
     assert!(is_logged(array, 0, 1) && array.fronts[&0].logged <= 2 * block);
     assert_eq!(array.full, [(0, 0), (1, 3)]);

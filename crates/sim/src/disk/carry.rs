@@ -130,10 +130,7 @@ impl Disk {
             }
             _ => (Fate::Kept, None),
         };
-        let later = |fault: &Fault| {
-            matches!(fault, Fault::Delay(_) | Fault::Degrade(_) | Fault::TearWithin)
-        };
-        if let Some(fault) = fault.filter(|fault| !later(fault)) {
+        if let Some(fault) = fault.filter(strikes_at_once) {
             self.injector.record(kind, fault, Some(at), instead);
         }
         self.broken[at.unit.index()] |= error.is_some();
@@ -388,4 +385,9 @@ impl Disk {
 /// Whether a fault leaves something else on media than what was written, though the write is reported as done.
 fn spoils(fault: Fault) -> bool {
     matches!(fault, Fault::Lose | Fault::Misdirect | Fault::OtherDevice | Fault::Flip(_))
+}
+
+/// Whether a fault strikes a write when that begins, so that it is recorded then.
+fn strikes_at_once(fault: &Fault) -> bool {
+    !matches!(fault, Fault::Delay(_) | Fault::Degrade(_) | Fault::TearWithin)
 }
