@@ -72,8 +72,18 @@ pub enum Fault {
     FailForgotten(DeviceError),
     /// A write is reported as done, and the old content stays.
     Lose,
-    /// A write is reported as done, and lands at another place of the device; conventional media only.
+    /// A write is reported as done, and lands at another place of the medium; conventional media only.
     Misdirect,
+    /// A write is reported as done, and lands at the same place of another device; conventional media only.
+    OtherDevice,
+    /// If a power cut takes the write, one of its sectors gets its first bytes only; conventional media only.
+    TearWithin,
+    /// A read gives other bytes this once: flipped, zeros, or those of another place. It strikes only while the pool is
+    /// open. An opening that misreads a header takes it for the end of a tail, and no checksum tells.
+    Misread,
+    /// From this command on no command to the device returns until the host starts anew. Each counts as failed after a
+    /// deadline. It strikes only while the pool is open.
+    Hang,
     /// So many bits of what is written are flipped.
     Flip(u32),
     /// The command takes so much longer.
@@ -204,7 +214,10 @@ impl Injector {
 fn applies(fault: Fault, kind: CommandKind) -> bool {
     match fault {
         Fault::Fail(_) | Fault::FailLate(_) | Fault::Delay(_) => true,
-        Fault::FailTorn(_) | Fault::Lose | Fault::Misdirect | Fault::Flip(_) => kind.is_write(),
+        Fault::FailTorn(_) | Fault::Lose | Fault::Flip(_) => kind.is_write(),
+        Fault::Misdirect | Fault::OtherDevice | Fault::TearWithin => kind.is_write(),
+        Fault::Misread => kind == CommandKind::Read,
+        Fault::Hang => !matches!(kind, CommandKind::Report | CommandKind::Heal),
         Fault::Lie | Fault::FailForgotten(_) => kind == CommandKind::Flush,
         Fault::Degrade(_) => {
             kind.is_write() || matches!(kind, CommandKind::Reset | CommandKind::Finish)
@@ -240,6 +253,8 @@ mod tests {
         for (fault, kind) in [
             (Fault::Lose, CommandKind::Read),
             (Fault::Misdirect, CommandKind::Flush),
+            (Fault::Misread, CommandKind::WriteChunk),
+            (Fault::Hang, CommandKind::Report),
             (Fault::Lie, CommandKind::WriteChunk),
             (Fault::Flip(1), CommandKind::Reset),
         ] {

@@ -500,8 +500,7 @@ impl World {
     /// says. The model goes on from what is found.
     pub fn crash(&mut self, state: &CrashState) {
         let mut image = std::mem::replace(&mut self.image, Image::new(self.settings.media));
-        self.machine.disk.lose(state);
-        self.machine.disk.cache().crash(state, &mut image);
+        self.machine.disk.cut(state, &mut image);
         let clean = self.closed && self.machine.engine.is_closed_clean();
         let changes = self.change_devices(&mut image);
         if self.settings.wrong.is_some() && self.rng.below(SPOILED_ONE_IN) == 0 {

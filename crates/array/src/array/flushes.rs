@@ -29,13 +29,13 @@ pub(super) struct Round {
     /// The result of the round: its first error.
     result: Result<(), Fault>,
     /// Full rows that leave the log if the round succeeds.
-    freed: Vec<(u32, u32)>,
+    pub(super) freed: Vec<(u32, u32)>,
     /// Units whose guard ends with the round.
     guarded: Vec<u32>,
 }
 
 impl Round {
-    fn of(tokens: Vec<Token>) -> Round {
+    pub(super) fn of(tokens: Vec<Token>) -> Round {
         let (stage, redo, faults, guarded) = (Stage::Logging, false, Vec::new(), Vec::new());
         let (waits, result, freed) = (0, Ok(()), Vec::new());
         Round { tokens, stage, waits, redo, faults, result, freed, guarded }

@@ -11,9 +11,11 @@ use thermocline_types::{DeviceError, Rng};
 
 use super::*;
 use crate::bugs::{ArrayBug, set};
-use drives::{Bench, Blocks, Death, DriveState};
+use drives::{BLOCK, Bench, Blocks, Death, DriveState, Heap};
 use world::Raid;
-use world::{Doing, LEVELS, Written, bench, fates, formatted, members, open, open_well, open_with};
+use world::{
+    Doing, LEVELS, Written, bench, fates, formatted, members, open, open_well, open_with, shape,
+};
 
 /// Rows begin, fill and stay partial, in neighbouring units.
 const PROGRAM: [Doing; 13] = [
@@ -505,4 +507,56 @@ fn another_member_that_dies_while_one_is_filled_is_named_and_nothing_is_lost() {
         bench.state().death = Some(Death { side: 0, after: 0, error: DeviceError::Gone });
         written.compare(&mut raid).unwrap();
     }
+}
+
+#[test]
+fn rows_of_a_unit_are_void_from_the_byte_on_whose_write_failed() {
+    let level = RaidLevel::Parity;
+    let bench = bench(level, formatted(level), 3);
+    let mut raid = open_well(&bench);
+    let row = shape(level).row_bytes();
+    let block = BLOCK as u64;
+    assert_eq!(row, 6 * block);
+    let program = [Doing::Append(&[(0, 8), (1, 1)]), Doing::Flush, Doing::Append(&[(0, 1)])];
+    assert_eq!(Written::new(3).run(&mut raid, &program), Ok(true));
+    let array = &mut raid.array;
+    let filled = |array: &Array<Heap>| array.fronts.get(&0).map(|front| front.image.filled());
+    let is_logged = |array: &Array<Heap>, unit, row| {
+        array.journals.iter().any(|one| one.entry(unit, row).is_some())
+    };
+    assert_eq!(filled(array), Some(3 * block));
+    array.full = vec![(0, 0), (0, 1), (1, 3)];
+    let mut round = Round::of(Vec::new());
+    round.freed.clone_from(&array.full);
+    array.round = Some(round);
+    array.take_back(0, row + 2 * block, None);
+    let round = array.round.take().expect("it goes on");
+    assert_eq!(round.freed, [(0, 0), (1, 3)], "a void row stays in the log");
+    assert_eq!((filled(array), array.failed_from[&0]), (Some(2 * block), row + 2 * block));
+    assert!(is_logged(array, 0, 1) && array.fronts[&0].logged <= 2 * block);
+    assert_eq!(array.full, [(0, 0), (1, 3)]);
+    // A write behind the first one that failed changes nothing.
+    array.take_back(0, row + 2 * block, None);
+    array.take_back(0, row + 3 * block, None);
+    assert_eq!((filled(array), array.failed_from[&0]), (Some(2 * block), row + 2 * block));
+    array.take_back(0, row, None);
+    assert!(filled(array).is_none() && !is_logged(array, 0, 1) && is_logged(array, 1, 0));
+    assert_eq!(array.full, [(0, 0), (1, 3)]);
+    // Without the partial row its earlier bytes are read.
+    assert!(array.loads.is_empty());
+    array.take_back(0, block, None);
+    array.take_back(0, block, None);
+    assert_eq!(
+        (array.loads.iter().copied().collect::<Vec<_>>(), array.full.len()),
+        (vec![(0, block)], 1)
+    );
+    array.full.clear();
+}
+
+#[test]
+fn a_group_without_a_log_has_nothing_to_take_back() {
+    let bench = bench(RaidLevel::Mirrored, formatted(RaidLevel::Mirrored), 3);
+    let mut raid = open_well(&bench);
+    raid.array.take_back(0, 0, None);
+    assert!(raid.array.failed_from.is_empty());
 }

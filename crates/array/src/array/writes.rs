@@ -428,7 +428,7 @@ impl<M: Memory> Array<M> {
     }
 
     /// Handles a failed write. The data of the unit is void from the write on, and no write continues there.
-    fn take_back(&mut self, unit: u32, from: u64, kept: Option<Front>) {
+    pub(super) fn take_back(&mut self, unit: u32, from: u64, kept: Option<Front>) {
         let failed_before = self.failed_from.get(&unit).is_some_and(|&before| before <= from);
         if failed_before || !self.shape.level.has_log() {
             return;

@@ -176,3 +176,16 @@ pub(super) fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
         _ => owners.push((owner, 1)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_counted_once_for_each_block_and_anew_after_another() {
+        let (first, second) = (Owner::Request(1), Owner::Request(2));
+        let mut owners = Vec::new();
+        [first, first, second, first].into_iter().for_each(|owner| owe(&mut owners, owner));
+        assert_eq!(owners, [(first, 2), (second, 1), (first, 1)]);
+    }
+}

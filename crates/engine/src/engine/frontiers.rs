@@ -141,3 +141,54 @@ impl<P: Payload> Parts<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::{Generation, OpenUnit};
+
+    use super::*;
+    use crate::engine::parts::testing::{free, parts, staged};
+    use crate::write_cache::Staged;
+
+    #[test]
+    fn the_last_free_units_open_for_metadata_alone_and_one_more_for_copies_that_borrow() {
+        let class = Class(0);
+        let mut p = parts();
+        let held = p.metadata_hold();
+        free(&mut p, 8, held);
+        assert!(held > 1 && !p.may_open(class) && p.room(class, 1).is_none());
+        p.collection.borrow();
+        assert!(p.may_open(class), "one is left for metadata");
+        p.collection.borrow_only_if(false);
+        assert!(!p.may_open(class));
+        free(&mut p, 8 + held, 1);
+        assert!(p.may_open(class) && p.room(class, 1).is_some());
+        assert!(p.room(p.config.metadata_class(), 1).is_some());
+    }
+
+    #[test]
+    fn the_last_units_of_the_table_open_for_metadata_alone() {
+        let class = Class(0);
+        let mut p = parts();
+        free(&mut p, 8, 40);
+        p.config.max_listed_units = p.metadata_hold() + 1;
+        assert!(p.may_open(class));
+        p.config.max_listed_units -= 1;
+        assert!(!p.may_open(class) && p.room(p.config.metadata_class(), 1).is_some());
+    }
+
+    #[test]
+    fn blocks_of_failed_writes_take_the_last_units_of_the_table() {
+        let mut p = parts();
+        free(&mut p, 8, 12);
+        let generation = Generation(1);
+        let listed =
+            |unit| OpenUnit { next: Location { unit: UnitId(unit), block: 0 }, generation };
+        p.space.set_listed(&(8..32).map(listed).collect::<Vec<_>>());
+        // 12 are opened, and a quarter of the table is held.
+        p.config.max_listed_units = 16;
+        assert!(p.table_has_last_room() && !p.may_open(Class(0)));
+        p.cache.push_first(Staged { replaces: true, ..staged(()) });
+        assert!(p.cache.has_replacements() && p.may_open(Class(0)));
+    }
+}

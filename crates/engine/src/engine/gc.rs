@@ -458,8 +458,12 @@ fn volume_of(entry: &Entry) -> Option<VolumeId> {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_ftl::UnitState;
+    use thermocline_types::Time;
+
     use super::*;
-    use crate::engine::parts::testing::{blocks, free, parts};
+    use crate::config::DestageConfig;
+    use crate::engine::parts::testing::{blocks, free, parts, tiered};
     use crate::request::RequestId;
 
     fn collector() -> Collector<()> {
@@ -502,5 +506,22 @@ mod tests {
         assert_eq!(collector.step(&mut p), Collected::something());
         assert!(collector.stuck.is_empty() && collector.round.retried);
         assert!(collector.step(&mut p).lacks.is_some());
+    }
+
+    #[test]
+    fn an_overdue_unit_is_taken_unless_its_blocks_cannot_leave() {
+        let destage = DestageConfig { max_age: Some(Time(10)), ..Default::default() };
+        let (mut p, mut collector) = (tiered(destage), collector());
+        p.now = Time(10);
+        for unit in [70, 71, 72].map(UnitId) {
+            let arrivals = p.config.arrivals().expect("there is a fast device");
+            p.space.adopt(unit, UnitState::Closed, arrivals, 256);
+            p.space.add_valid(unit);
+            p.destage.begin_age(unit, Time(0));
+        }
+        collector.stuck.insert(70);
+        collector.left_to_fast.insert(71);
+        assert_eq!(collector.overdue_unit(&mut p), Some(UnitId(72)));
+        assert_eq!(p.destage.overdue(p.now), Some(UnitId(72)), "ages of the others end");
     }
 }

@@ -596,6 +596,11 @@ impl<P: Payload> Recovery<P> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use thermocline_format::{ChunkCause, ChunkHeader, ChunkOrigin, VolumeId};
+    use thermocline_types::{Lba, UnitId};
+
     use super::*;
     use crate::engine::parts::testing::parts;
     use crate::request::Action;
@@ -648,5 +653,43 @@ mod tests {
         asked(&mut p);
         assert_eq!(recovery.step(&mut p), Ok(Stepped::Worked));
         assert!(matches!(asked(&mut p)[..], [DeviceCmd::Reset(_), DeviceCmd::Reset(_)]));
+    }
+
+    #[test]
+    fn patches_in_the_tail_count_if_they_have_the_number_of_the_record() {
+        let mut p = parts();
+        let mut recovery = Recovery::begin(&mut p, None);
+        let record = p.superblocks.durable().expect("a record").clone();
+        recovery.record = Some(Superblock { patches: 3, ..record });
+        let entry = MapEntry::UNMAPPED;
+        let placed = |volume, lba, settled, number| Entry::Placed {
+            volume: VolumeId(volume),
+            lba: Lba(lba),
+            entry,
+            settled,
+            number,
+        };
+        let origin = ChunkOrigin {
+            pool: p.pool,
+            location: Location { unit: UnitId(5), block: 0 },
+            generation: Generation(1),
+            epoch: Epoch(1),
+            sequence: Sequence(1),
+            durable: Sequence(0),
+            revision: Revision(1),
+            cause: ChunkCause::Host,
+            class: Class(0),
+        };
+        let entries = vec![
+            placed(1, 7, true, 3),
+            placed(1, 8, false, 3),
+            placed(1, 9, true, 2),
+            placed(2, 7, true, 3),
+        ];
+        let header = ChunkHeader { origin, blocks: 1, entries, packed: None };
+        recovery.tail = vec![TailChunk::Kept(Arc::new(header)), TailChunk::Over(Sequence(2))];
+        recovery.find_placed(&mut p);
+        assert_eq!(recovery.placed, [(0, 7, entry), (0, 8, entry)]);
+        assert_eq!(recovery.settled, BTreeSet::from([(0, 7)]));
     }
 }

@@ -318,3 +318,69 @@ impl<P: Payload> Engine<P> {
         self.scrubber.in_background()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_ftl::UnitState;
+    use thermocline_types::Class;
+
+    use super::*;
+    use crate::engine::parts::testing::{free, parts};
+    use crate::map::{Mapping, Value};
+
+    /// An engine of [`parts`], of which unit 9 is open.
+    fn engine() -> Engine<()> {
+        let mut parts = parts();
+        free(&mut parts, 9, 1);
+        parts.space.open(Class(0), MediaClass::Capacity).expect("a free unit");
+        let mut engine = Engine::open(parts.config.clone(), 1).expect("a sound configuration");
+        (engine.parts, engine.recovery) = (parts, None);
+        engine
+    }
+
+    fn miscounted(engine: &Engine<()>) -> Option<(u32, u32, u32)> {
+        let (unit, counted, there) = engine.miscounted(|_| None)?;
+        Some((unit.0, counted, there))
+    }
+
+    /// Block `lba` of the volume is at `block` of `unit`. Returns the address.
+    fn map(engine: &mut Engine<()>, lba: u64, unit: u32, block: u32) -> u64 {
+        let at = Location { unit: UnitId(unit), block };
+        let address = engine.parts.config.geometry.address(at);
+        engine.parts.volumes.map_mut(0).set(lba, Mapping::At(Value::new(address, 0)));
+        address
+    }
+
+    #[test]
+    fn a_unit_is_miscounted_if_its_count_or_its_blocks_differ_from_what_the_map_leads_to() {
+        let mut engine = engine();
+        assert_eq!(miscounted(&engine), None);
+        let first = map(&mut engine, 0, 9, 1);
+        assert_eq!(miscounted(&engine), Some((9, 0, 1)));
+        engine.parts.space.add_block(first);
+        assert_eq!(miscounted(&engine), None);
+        engine.parts.space.add_block(first + 1);
+        assert_eq!(miscounted(&engine), Some((9, 2, 1)));
+        map(&mut engine, 0, 9, 3);
+        assert_eq!(miscounted(&engine), Some((9, 0, 1)), "another block");
+        engine.parts.superblocks.set_settled(false);
+        assert_eq!(miscounted(&engine), None, "counts are not final");
+        engine.parts.superblocks.set_settled(true);
+        engine.parts.phase = Phase::Closing;
+        assert_eq!(miscounted(&engine), None);
+    }
+
+    #[test]
+    fn a_unit_of_metadata_is_miscounted_if_other_pages_are_there() {
+        let mut engine = engine();
+        let metadata = engine.parts.config.metadata_class();
+        engine.parts.space.adopt(UnitId(12), UnitState::Closed, metadata, 256);
+        engine.parts.space.add_page(UnitId(12));
+        assert_eq!(miscounted(&engine), Some((12, 1, 0)));
+        let at = engine.parts.config.geometry.address(Location { unit: UnitId(12), block: 1 });
+        let geometry = engine.parts.config.geometry;
+        let entry = thermocline_format::MapEntry::unpack(&geometry, Value::new(at, 0).entry());
+        engine.parts.volumes.map_mut(0).move_page(1, entry.expect("it is in the pool"));
+        assert_eq!(miscounted(&engine), None);
+    }
+}

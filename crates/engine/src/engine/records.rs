@@ -132,3 +132,16 @@ impl<P: Payload> Parts<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::parts;
+
+    #[test]
+    fn chunks_that_are_durable_are_counted_from_the_first_of_a_tail_on() {
+        let mut p = parts();
+        p.durability.recovered(Sequence(9));
+        assert_eq!([5, 9, 10, 11].map(|first| p.flushed_since(Sequence(first))), [5, 1, 0, 0]);
+    }
+}

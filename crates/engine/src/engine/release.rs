@@ -182,3 +182,98 @@ impl<P: Payload> Parts<P> {
             || self.config.geometry.is_tiered() && missing(MediaClass::Fast)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::{Location, OpenUnit, Sequence};
+    use thermocline_types::Class;
+
+    use super::*;
+    use crate::engine::parts::testing::{free, parts};
+
+    const UNIT: UnitId = UnitId(8);
+    const ANY: Terms = Terms { checkpoint: Sequence(1), any: true, control: None };
+    const SOME: Terms = Terms { any: false, ..ANY };
+
+    /// Unit 8 is full of chunk 5 of `class` and dead. It is listed with its first block; `more` units are free.
+    fn dead(class: Class, more: u32) -> Parts<()> {
+        let mut p = parts();
+        free(&mut p, UNIT.0, 1 + more);
+        let next = Location { unit: UNIT, block: 0 };
+        let generation = p.space.generation(UNIT);
+        p.space.set_listed(&[OpenUnit { next, generation }]);
+        p.space.open(class, MediaClass::Capacity).expect("a free unit");
+        p.space.begin_chunk(UNIT, Sequence(5));
+        p.space.end_chunk(class, Location { unit: UNIT, block: 256 });
+        p.space.chunk_answered(class, UNIT);
+        p.close_frontier(class);
+        p
+    }
+
+    #[test]
+    fn a_dead_unit_waits_for_its_chunks_to_be_durable_and_for_whoever_uses_it() {
+        let mut p = dead(Class(0), 0);
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::NotDurable(Sequence(5)));
+        p.durability.recovered(Sequence(5));
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::Ready);
+        p.space.add_reader(UNIT);
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::InUse);
+        p.space.drop_reader(UNIT);
+        p.space.begin_chunk(UNIT, Sequence(5));
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::InUse);
+    }
+
+    #[test]
+    fn a_dead_unit_is_held_while_a_replay_needs_it() {
+        let mut p = dead(Class(0), 0);
+        p.durability.recovered(Sequence(5));
+        assert_eq!(p.may_release(UNIT, SOME), Verdict::Held, "a checkpoint is under way");
+        p.superblocks.set_settled(false);
+        assert_eq!(p.may_release(UNIT, SOME), Verdict::Held, "it has a chunk of the tail");
+        p.space.uncount_chunk(UNIT, Sequence(5));
+        assert_eq!(p.may_release(UNIT, SOME), Verdict::Ready, "it was written in vain");
+        p.space.set_replayed(UNIT, true);
+        assert_eq!(p.may_release(UNIT, SOME), Verdict::Held);
+        p.space.set_listed(&[]);
+        assert_eq!(p.may_release(UNIT, SOME), Verdict::Ready, "nothing of it is replayed");
+        let died = p.space.died(UNIT);
+        let control = |sealed| Terms { control: Some(sealed), ..ANY };
+        assert_eq!(p.may_release(UNIT, control(died)), Verdict::Held);
+        assert_eq!(p.may_release(UNIT, control(died + 1)), Verdict::Ready);
+    }
+
+    #[test]
+    fn control_entries_of_a_tail_keep_their_unit_until_a_checkpoint() {
+        let metadata = parts().config.metadata_class();
+        let mut p = dead(metadata, 0);
+        p.durability.recovered(Sequence(5));
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::Ready);
+        p.space.note_control(UNIT, Sequence(1));
+        assert_eq!(p.may_release(UNIT, ANY), Verdict::Held);
+    }
+
+    #[test]
+    fn a_unit_with_chunks_of_the_tail_is_released_only_with_an_entry_that_says_it() {
+        let mut p = dead(Class(0), 8);
+        assert!(p.release(vec![UNIT], true) && p.space.resetting() == 1);
+        assert_eq!(p.flights.sealed(), Sequence(1), "a chunk has the entry");
+        assert_eq!(p.stats.resets, 0, "the entry is not durable");
+        // Of a unit without such chunks, and where those count no more, nothing is said.
+        for (chunks, any) in [(0, true), (1, false)] {
+            let mut p = dead(Class(0), 0);
+            if chunks == 0 {
+                p.space.uncount_chunk(UNIT, Sequence(5));
+            }
+            assert!(p.release(vec![UNIT], any));
+            assert_eq!((p.flights.sealed(), p.stats.resets), (Sequence(0), 1));
+        }
+    }
+
+    #[test]
+    fn without_a_unit_for_its_entry_a_dead_unit_stays_and_a_checkpoint_is_wanted() {
+        let mut p = dead(Class(0), 0);
+        assert!(!p.release(vec![UNIT], true));
+        assert!(!p.cache.has_control() && p.due.is_wanted());
+        assert_eq!((p.space.resetting(), p.stats.resets), (0, 0));
+    }
+}

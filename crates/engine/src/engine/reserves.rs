@@ -280,3 +280,21 @@ impl<P: Payload> Parts<P> {
         self.reserve_of(MediaClass::Capacity) + 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::DestageConfig;
+    use crate::engine::parts::testing::{free, tiered};
+
+    #[test]
+    fn fast_units_are_emptied_early_from_the_high_watermark_to_the_low_one() {
+        let destage = DestageConfig { high_units: 20, low_units: 10, ..Default::default() };
+        let mut p = tiered(destage);
+        let used = p.fast_units_in_use();
+        assert!(p.destages_early() && used > 20);
+        free(&mut p, 66, used - 11);
+        assert!(p.destages_early(), "11 are in use");
+        free(&mut p, 95, 1);
+        assert!(!p.destages_early(), "10 are in use");
+    }
+}

@@ -44,3 +44,26 @@ impl<P: Payload> Parts<P> {
         Ok(runs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{blocks, parts};
+    use crate::request::RequestId;
+
+    #[test]
+    fn runs_end_where_mapped_blocks_end_and_none_goes_beyond_the_number_that_was_asked_for() {
+        let mut p = parts();
+        let from = PAGE - 6;
+        assert!(p.write_at_once(RequestId(1), blocks(from, 4), &(), 0));
+        let runs = |lba, count, most| {
+            let runs = p.runs(blocks(lba, count), most).expect("blocks of the volume");
+            runs.into_iter().map(|run| (run.blocks, run.mapped)).collect::<Vec<_>>()
+        };
+        assert_eq!(runs(0, 1024, 9), [(from, false), (4, true), (1020 - from, false)]);
+        assert_eq!(runs(3, 1000, 2), [(from - 3, false), (4, true)]);
+        assert_eq!(runs(from + 1, 2, 9), [(2, true)]);
+        // Of a page in which nothing is mapped.
+        assert_eq!(runs(PAGE + 7, 5, 1), [(5, false)]);
+    }
+}

@@ -99,3 +99,20 @@ impl<P: Payload> Parts<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::{completed, parts, request};
+
+    #[test]
+    fn a_request_is_over_when_its_owners_were_told_of_each_of_its_blocks() {
+        let mut p = parts();
+        let (first, second) = (request(&mut p, 1), request(&mut p, 2));
+        p.requests.need(first, 2);
+        p.settle_owners(&[(Owner::Request(first), 2), (Owner::Request(second), 1)]);
+        assert_eq!(completed(&mut p), [(2, true)]);
+        p.settle_owners(&[(Owner::Request(first), 1)]);
+        assert_eq!(completed(&mut p), [(1, true)]);
+    }
+}

@@ -335,7 +335,7 @@ impl Trimmer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::parts::testing::{blocks, completed, parts, request};
+    use crate::engine::parts::testing::{blocks, completed, free, parts, request};
 
     #[test]
     fn a_trim_is_logged_at_once_unless_a_checkpoint_needs_the_last_units() {
@@ -379,5 +379,20 @@ mod tests {
         trimmer.fail(&mut p);
         assert!(trimmer.is_idle());
         assert_eq!(completed(&mut p), [(2, false)]);
+    }
+
+    #[test]
+    fn trims_wait_for_a_checkpoint_while_units_are_scarce_and_control_entries_fill_one() {
+        let mut p = parts();
+        let mut trimmer = Trimmer::default();
+        let held = p.metadata_hold();
+        free(&mut p, 8, held);
+        assert!(!trimmer.trims_wait(&mut p), "a checkpoint would free nothing");
+        p.due.add_control(p.config.geometry.unit_bytes());
+        assert!(trimmer.trims_wait(&mut p) && p.due.is_wanted());
+        free(&mut p, 8 + held, 1);
+        assert!(!trimmer.trims_wait(&mut p));
+        p.due.begin();
+        assert!(!trimmer.trims_wait(&mut p), "units are enough");
     }
 }

@@ -176,3 +176,40 @@ fn what_users_had_in_a_unit_counts_beside_the_pages_of_maps_that_are_there_by_no
     space.drop_users(unit, full);
     assert_eq!(space.units().valid_count(unit), 3, "also of a unit that was full");
 }
+
+#[test]
+fn closed_units_of_metadata_are_found_some_at_a_time_and_others_are_forgotten() {
+    let mut space = space();
+    let metadata = Class((space.frontiers.classes() - 1) as u8);
+    for (unit, state, class) in [
+        (8, UnitState::Closed, metadata),
+        (9, UnitState::Closed, CLASS),
+        (10, UnitState::Closed, metadata),
+        (12, UnitState::Open, metadata),
+        (13, UnitState::Closed, metadata),
+        (20, UnitState::Closed, metadata),
+        (21, UnitState::Closed, metadata),
+    ] {
+        space.adopt(UnitId(unit), state, class, 256);
+    }
+    // One is of users by now, one is out of service.
+    space.adopt(UnitId(20), UnitState::Closed, CLASS, 256);
+    space.units.retire(UnitId(21));
+    let mut closed = |from, count| {
+        let (units, next) = space.closed_metadata(from, count);
+        (units.into_iter().map(|unit| unit.0).collect::<Vec<_>>(), next)
+    };
+    assert_eq!(closed(0, 2), (vec![8, 10], Some(11)));
+    assert_eq!(closed(11, 2), (vec![13], Some(14)), "one is open");
+    assert_eq!(closed(14, 9), (vec![], None));
+    assert_eq!(space.metadata_units.iter().copied().collect::<Vec<_>>(), [8, 10, 12, 13]);
+}
+
+#[test]
+fn memory_is_that_of_every_unit_and_of_the_blocks_that_are_known() {
+    let mut space = space();
+    let units = space.units.memory_bytes() + 64 * size_of::<Tail>();
+    assert_eq!(space.memory_bytes(), units as u64 + space.validity.memory_bytes());
+    space.validity.begin(UnitId(3));
+    assert!(space.memory_bytes() > units as u64);
+}

@@ -5,9 +5,9 @@ use thermocline_engine::{Body, Chunk, DeviceError, UnitCondition, UnitReport};
 use thermocline_format::Location;
 use thermocline_types::{DeviceId, UnitId};
 
-use super::image::{Effect, Fate, Rest, Tear};
+use super::image::{Effect, Fate, Image, Rest, Tear};
 use super::unreliable::Instead;
-use super::{Bytes, Disk, Place, Struck, Work};
+use super::{Bytes, CrashState, Disk, Place, Struck, Work};
 use crate::data::{Data, SECTOR_BYTES, Sector};
 use crate::faults::{CommandKind, Fault};
 
@@ -38,7 +38,8 @@ impl Disk {
             IoCmd::Write { at, parts, .. } => {
                 let sectors = parts.iter().flat_map(Data::sectors).collect();
                 if let Some(chunk) = chunk
-                    && matches!(fault, Some(Fault::Lose | Fault::Misdirect | Fault::Flip(_)))
+                    && let Some(fault) = fault
+                    && spoils(fault)
                 {
                     self.atlas.spoil_entries(&chunk.header.entries);
                 }
@@ -99,7 +100,6 @@ impl Disk {
         let media = *self.cache.media();
         let per_block = media.sectors_per_logical();
         let start_at = at.block * per_block;
-        let mut start = start_at;
         let length = sectors.len() as u32;
         assert!(media.geometry.contains(at, length / per_block), "a write at {at} leaves its unit");
         self.cache.assert_alone(at.unit);
@@ -107,7 +107,11 @@ impl Disk {
         if let Err(error) = self.takes_write(at) {
             return Work::Fail(error);
         }
-        let (mut instead, mut unit, mut hit) = (None, at.unit, 0);
+        let instead = self.astray(at, length, fault);
+        let fault = fault.filter(|fault| *fault != Fault::OtherDevice || instead.is_some());
+        let (unit, start) =
+            instead.map_or((at.unit, start_at), |place| (place.unit, place.block * per_block));
+        let mut hit = 0;
         let (fate, error) = match fault {
             Some(Fault::Fail(error)) => (Fate::Lost, Some(error)),
             Some(Fault::FailTorn(error)) => {
@@ -120,21 +124,13 @@ impl Disk {
                 (Fate::Torn(Tear { from: 0, to: u32::MAX, rest: Rest::Zeros }), None)
             }
             Some(Fault::Lose) => (Fate::Lost, None),
-            Some(Fault::Misdirect) if !media.is_zoned() => {
-                let place = self.elsewhere(at, length);
-                (unit, start) = (place.unit, place.block * per_block);
-                instead = Some(place);
-                (Fate::Kept, None)
-            }
             Some(Fault::Flip(bits)) => {
                 hit = self.flip(&mut sectors, bits);
                 (Fate::Kept, None)
             }
             _ => (Fate::Kept, None),
         };
-        if let Some(fault) =
-            fault.filter(|fault| !matches!(fault, Fault::Delay(_) | Fault::Degrade(_)))
-        {
+        if let Some(fault) = fault.filter(strikes_at_once) {
             self.injector.record(kind, fault, Some(at), instead);
         }
         self.broken[at.unit.index()] |= error.is_some();
@@ -142,7 +138,7 @@ impl Disk {
         let (landed, meant) = (place(unit, start, length), place(at.unit, start_at, length));
         match fault {
             Some(Fault::Lose) => self.spoiled(&[meant], Struck::Anything),
-            Some(Fault::Misdirect) if instead.is_some() => {
+            Some(_) if instead.is_some() => {
                 self.atlas.stray();
                 self.spoiled(&[meant, landed], Struck::Anything);
             }
@@ -156,7 +152,73 @@ impl Disk {
             Some(_) => self.cache.submit_astray(unit, effect),
             None => self.cache.submit(unit, effect, fate),
         };
+        if fault == Some(Fault::TearWithin) && !media.is_zoned() {
+            self.within.insert(number);
+        }
         error.map_or(Work::Change(number), |error| Work::FailChange(number, error))
+    }
+
+    /// Where a write lands in place of `at`, if that is its fault.
+    fn astray(&mut self, at: Location, length: u32, fault: Option<Fault>) -> Option<Location> {
+        match fault {
+            _ if self.cache.media().is_zoned() => None,
+            Some(Fault::Misdirect) => Some(self.elsewhere(at, length)),
+            Some(Fault::OtherDevice) => self.on_other_device(at),
+            _ => None,
+        }
+    }
+
+    /// The same place of another device, if one is large enough.
+    fn on_other_device(&mut self, at: Location) -> Option<Location> {
+        let geometry = self.cache.media().geometry;
+        let (all, own) = (geometry.device_units(), geometry.device_of(at.unit));
+        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(device, _)| *device == own);
+        let nth = at.unit.0 - own[0].1.start;
+        let there = others.into_iter().map(|(_, units)| (units.start + nth, units));
+        let there = there.filter(|(unit, units)| units.contains(unit));
+        let there: Vec<UnitId> = there.map(|(unit, _)| UnitId(unit)).collect();
+        let pick = self.injector.rng().below(there.len().max(1) as u64) as usize;
+        there.get(pick).map(|&unit| Location { unit, ..at })
+    }
+
+    /// What is on media after the power cut `state`, written to `out`. Of each write that [`Fault::TearWithin`] struck
+    /// and that the cut takes, one sector has the first bytes.
+    pub fn cut(&mut self, state: &CrashState, out: &mut Image) {
+        self.lose(state);
+        self.cache.crash(state, out);
+        let media = *self.cache.media();
+        let changes = self.cache.pending();
+        for (index, (change, fate)) in changes.iter().zip(&state.0).enumerate() {
+            let Effect::Write { start, sectors } = &change.effect else { continue };
+            if *fate == Fate::Kept || !self.within.contains(&change.number) {
+                continue;
+            }
+            let nth = match fate {
+                Fate::Torn(tear) if tear.from < sectors.len() as u32 => tear.from,
+                _ => self.injector.rng().below(sectors.len() as u64) as u32,
+            };
+            let place = Place { unit: change.unit, sectors: start + nth..start + nth + 1 };
+            // Whatever was written there later stays.
+            let mut later = changes[index + 1..].iter().zip(&state.0[index + 1..]);
+            let is_over = later.any(|(later, fate)| {
+                let (from, to) = later.range(&media);
+                let later = Place { unit: later.unit, sectors: from..to };
+                *fate != Fate::Lost && later.overlaps(&place)
+            });
+            if is_over {
+                continue;
+            }
+            let at = place.sectors.start;
+            let (mut bytes, cut) = (Vec::new(), 1 + self.injector.rng().below(511) as usize);
+            let both = [sectors[nth as usize], out.unit(change.unit)[at as usize]];
+            self.arena.copy_out(both, &mut bytes);
+            bytes.copy_within(SECTOR_BYTES + cut.., cut);
+            out.put(change.unit, at, &[self.arena.bytes(&bytes[..SECTOR_BYTES]).sector(0)]);
+            let at = Location { unit: change.unit, block: at / media.sectors_per_logical() };
+            let kind = CommandKind::WriteChunk;
+            self.injector.record(kind, Fault::TearWithin, Some(at), None);
+        }
+        self.within.clear();
     }
 
     /// Whether the device takes a write at `at`: a zone does at its write pointer.
@@ -318,4 +380,14 @@ impl Disk {
             })
             .collect()
     }
+}
+
+/// Whether a fault leaves something else on media than what was written, though the write is reported as done.
+fn spoils(fault: Fault) -> bool {
+    matches!(fault, Fault::Lose | Fault::Misdirect | Fault::OtherDevice | Fault::Flip(_))
+}
+
+/// Whether a fault strikes a write when that begins, so that it is recorded then.
+fn strikes_at_once(fault: &Fault) -> bool {
+    !matches!(fault, Fault::Delay(_) | Fault::Degrade(_) | Fault::TearWithin)
 }

@@ -16,7 +16,7 @@ mod image;
 mod unreliable;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -157,6 +157,12 @@ pub struct Disk {
     layer: Layer,
     /// The device of the medium whose answers are wrong now and then.
     unreliable: Option<Unreliable>,
+    /// Whether the pool is open since the host started.
+    in_service: bool,
+    /// The device of the medium that returns no command, by [`Fault::Hang`].
+    hangs: Option<DeviceId>,
+    /// Changes that [`Fault::TearWithin`] struck.
+    within: BTreeSet<u64>,
     /// Where units are zones: what waits, by the tick of its submission.
     order: ZoneOrder<u64, Request>,
     cache: Cache,
@@ -185,6 +191,9 @@ impl Disk {
             translator: Translator::new(InBytes::new(geometry, Rc::clone(arena))),
             layer: Layer::new(arena, &Groups::default()),
             unreliable: None,
+            in_service: false,
+            hangs: None,
+            within: BTreeSet::new(),
             order: ZoneOrder::default(),
             cache: Cache::new(image),
             conditions: vec![UnitCondition::Good; units],
@@ -230,9 +239,7 @@ impl Disk {
 
     /// The pool is open: a device that hangs may do so from now on.
     pub fn serve(&mut self) {
-        if let Some(device) = &mut self.unreliable {
-            device.in_service = true;
-        }
+        self.in_service = true;
     }
 
     /// Whether members of a group are refused.
@@ -325,6 +332,7 @@ impl Disk {
         if let Some(device) = &mut self.unreliable {
             device.host_starts();
         }
+        (self.in_service, self.hangs) = (false, None);
         self.due.clear();
         self.order.clear();
         self.broken.fill(false);
@@ -530,7 +538,8 @@ impl Disk {
             _ => {}
         }
         self.note(kind as u64, at.as_nanos());
-        let answer = self.answer(&cmd);
+        let answer = self.answer(&cmd, kind, fault);
+        let fault = fault.filter(|fault| !matches!(fault, Fault::Misread | Fault::Hang));
         let work = match (answer, cmd) {
             (Conduct::Fail(error), _) => Work::Fail(error),
             (Conduct::Misread(instead), IoCmd::Read { at, into, .. }) => {
@@ -551,15 +560,6 @@ impl Disk {
             }
         };
         self.due.push(Reverse(Due { at, tick, owner, work }));
-    }
-
-    /// How the device of a command answers it.
-    fn answer(&mut self, cmd: &IoCmd<Bytes>) -> Conduct {
-        let place = match cmd {
-            IoCmd::Read { at, into, .. } => Some(self.place_of(*at, into)),
-            _ => None,
-        };
-        self.unreliable.as_mut().map_or(Conduct::Right, |device| device.answer(cmd, place))
     }
 
     /// Completes the command to media that is next. Tells if a command of the engine is complete by that.

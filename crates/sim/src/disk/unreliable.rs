@@ -9,7 +9,8 @@ use thermocline_engine::wire::IoCmd;
 use thermocline_format::Location;
 use thermocline_types::{DeviceId, Rng, Time, UnitId};
 
-use super::{Bytes, Place, Work};
+use super::{Bytes, Disk, Place, Work};
+use crate::faults::{CommandKind, Fault};
 use crate::wrong::{Also, How, Wrong};
 
 /// One read in so many is wrong, or fails.
@@ -51,8 +52,6 @@ pub(super) struct Unreliable {
     lies: bool,
     also: Option<Also>,
     rng: Rng,
-    /// Whether the pool is open since the host started.
-    pub(super) in_service: bool,
     /// Commands in service until the device hangs; `None` if it does not.
     left: Option<u64>,
     /// Places that were read wrong. The next read of each is right.
@@ -64,18 +63,7 @@ impl Unreliable {
         let Wrong { member: device, how, also } = wrong;
         let (lies, misread) = (how == How::Lies, Vec::new());
         let (rng, left) = (Rng::new(seed ^ 0x3A9_0FF), None);
-        let in_service = false;
-        let mut new = Unreliable {
-            device,
-            units,
-            blocks_per_unit,
-            lies,
-            also,
-            rng,
-            in_service,
-            left,
-            misread,
-        };
+        let mut new = Unreliable { device, units, blocks_per_unit, lies, also, rng, left, misread };
         new.host_starts();
         new
     }
@@ -84,7 +72,6 @@ impl Unreliable {
     pub(super) fn host_starts(&mut self) {
         let hangs = self.also == Some(Also::Hangs) && self.rng.below(2) == 0;
         self.left = hangs.then(|| self.rng.below(HANGS_WITHIN));
-        self.in_service = false;
         self.misread.clear();
     }
 
@@ -99,31 +86,20 @@ impl Unreliable {
         self.lies && self.device == device
     }
 
-    /// How a command goes that reads or changes `place`.
-    pub(super) fn answer(&mut self, cmd: &IoCmd<Bytes>, place: Option<Place>) -> Conduct {
-        let unit = match cmd {
-            IoCmd::Flush(device) if *device == self.device => UnitId(self.units.start),
-            IoCmd::Write { at, .. } | IoCmd::Read { at, .. } => at.unit,
-            IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => *unit,
-            IoCmd::Flush(_) | IoCmd::Heal(_) | IoCmd::Distrust { .. } | IoCmd::Report => {
-                return Conduct::Right;
-            }
-        };
-        if !self.units.contains(&unit.0) {
-            return Conduct::Right;
-        }
+    /// How a command to the device goes, which reads `place` if it reads.
+    fn answer(&mut self, place: Option<Place>, in_service: bool) -> Conduct {
         match (self.also, place) {
             (Some(Also::Hangs), _) => match &mut self.left {
                 Some(0) => Conduct::Hang,
                 Some(left) => {
-                    *left -= u64::from(self.in_service);
+                    *left -= u64::from(in_service);
                     Conduct::Right
                 }
                 None => Conduct::Right,
             },
             (Some(Also::ReadErrors), Some(place)) => self.strikes(place, Conduct::Fail),
             (Some(Also::Misreads), Some(place)) => {
-                let instead = self.instead(&place);
+                let instead = instead(&mut self.rng, &self.units, self.blocks_per_unit, &place);
                 self.strikes(place, |_| Conduct::Misread(instead))
             }
             _ => Conduct::Right,
@@ -140,20 +116,68 @@ impl Unreliable {
         self.misread.push(place);
         answer(DeviceError::Io)
     }
+}
 
-    fn instead(&mut self, place: &Place) -> Instead {
-        let sectors = self.blocks_per_unit.max(1);
-        match self.rng.below(3) {
-            0 => Instead::Flipped,
-            1 => Instead::Zeros,
-            _ => {
-                let units = u64::from(self.units.end - self.units.start);
-                let unit = UnitId(self.units.start + self.rng.below(units) as u32);
-                let length = place.sectors.end - place.sectors.start;
-                let block = self.rng.below(u64::from(sectors.saturating_sub(length)) + 1) as u32;
-                Instead::Elsewhere(Location { unit, block })
+/// What a read of `place` gives in place of it, on a device with these units.
+fn instead(rng: &mut Rng, units: &Range<u32>, blocks_per_unit: u32, place: &Place) -> Instead {
+    let sectors = blocks_per_unit.max(1);
+    match rng.below(3) {
+        0 => Instead::Flipped,
+        1 => Instead::Zeros,
+        _ => {
+            let unit = UnitId(units.start + rng.below(u64::from(units.end - units.start)) as u32);
+            let length = place.sectors.end - place.sectors.start;
+            let block = rng.below(u64::from(sectors.saturating_sub(length)) + 1) as u32;
+            Instead::Elsewhere(Location { unit, block })
+        }
+    }
+}
+
+impl Disk {
+    /// How a command is answered: by a device that is wrong now and then, or as a fault says. The atlas learns of
+    /// faults.
+    pub(super) fn answer(
+        &mut self,
+        cmd: &IoCmd<Bytes>,
+        kind: CommandKind,
+        fault: Option<Fault>,
+    ) -> Conduct {
+        let geometry = self.cache.media().geometry;
+        let (device, place) = match cmd {
+            IoCmd::Flush(device) => (*device, None),
+            IoCmd::Read { at, into, .. } => {
+                (geometry.device_of(at.unit), Some(self.place_of(*at, into)))
+            }
+            IoCmd::Write { at, .. } => (geometry.device_of(at.unit), None),
+            IoCmd::Reset(unit) | IoCmd::Zero(unit) | IoCmd::Finish(unit) => {
+                (geometry.device_of(*unit), None)
+            }
+            IoCmd::Heal(_) | IoCmd::Distrust { .. } | IoCmd::Report => return Conduct::Right,
+        };
+        let fault = fault.filter(|_| self.in_service);
+        if fault == Some(Fault::Hang) && self.hangs.is_none() {
+            self.injector.record(kind, Fault::Hang, None, None);
+            self.hangs = Some(device);
+        }
+        match place {
+            Some(place) if self.hangs == Some(device) => self.atlas.unread(place),
+            None if self.hangs == Some(device) => self.atlas.failed(kind),
+            Some(place) if fault == Some(Fault::Misread) => {
+                let at = Location { unit: place.unit, block: 0 };
+                self.injector.record(kind, Fault::Misread, Some(at), None);
+                self.atlas.unread(place.clone());
+                let mut units = geometry.device_units().filter(|(one, _)| *one == device);
+                let (_, units) = units.next().expect("the device is there");
+                let (rng, most) = (self.injector.rng(), geometry.blocks_per_unit());
+                return Conduct::Misread(instead(rng, &units, most, &place));
+            }
+            place => {
+                let unreliable = self.unreliable.as_mut().filter(|one| one.device == device);
+                let answer = unreliable.map(|one| one.answer(place, self.in_service));
+                return answer.unwrap_or(Conduct::Right);
             }
         }
+        Conduct::Hang
     }
 }
 

@@ -240,6 +240,48 @@ fn writes_that_the_device_spoils_are_never_read_as_data() {
 }
 
 #[test]
+fn writes_that_land_on_another_device_are_never_read_as_data() {
+    let mut faults = 0;
+    let rule = one_in(10, CommandKind::WriteChunk, Fault::OtherDevice);
+    for seed in 0..160 {
+        let mut world = faulty(seed, rule, 0);
+        let geometry = world.settings.media.geometry;
+        for injected in world.machine.disk.injector().log() {
+            let (at, instead) = (injected.at.zip(injected.instead)).expect("it has two places");
+            assert_eq!(at.block, instead.block);
+            assert_ne!(geometry.device_of(at.unit), geometry.device_of(instead.unit));
+            faults += 1;
+        }
+        let _ = heal(&mut world, Verdict::is_rollback);
+    }
+    assert!(faults > 50, "{faults}");
+}
+
+/// Alone, and with power cuts. What was read is checked, so nothing is lost by a wrong read.
+#[test]
+fn reads_that_are_wrong_once_cost_nothing() {
+    let rule = one_in(20, CommandKind::Read, Fault::Misread);
+    let faults = strike(0..60, rule, 0) + strike(0..60, rule, 60);
+    assert!(faults > 200, "{faults}");
+}
+
+#[test]
+fn a_device_whose_commands_do_not_return_costs_nothing() {
+    let hangs = Rule { kind: None, ..one_in(150, CommandKind::Flush, Fault::Hang) };
+    let faults = strike(0..60, hangs, 0) + strike(0..60, hangs, 60);
+    assert!(faults > 50, "{faults}");
+}
+
+#[test]
+fn sectors_that_power_cuts_tear_within_cost_nothing() {
+    let mut faults = 0;
+    for kind in [CommandKind::WriteChunk, CommandKind::WriteSuperblock] {
+        faults += strike(0..60, one_in(1, kind, Fault::TearWithin), 40);
+    }
+    assert!(faults > 200, "{faults}");
+}
+
+#[test]
 fn a_flush_that_lies_is_told_or_leaves_an_older_state() {
     let (mut lies, mut refused) = (0, 0);
     for seed in 0..150 {

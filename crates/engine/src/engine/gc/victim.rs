@@ -228,7 +228,7 @@ impl<P: Payload> Collector<P> {
         }
     }
 
-    fn overdue_unit(&mut self, p: &mut Parts<P>) -> Option<UnitId> {
+    pub(super) fn overdue_unit(&mut self, p: &mut Parts<P>) -> Option<UnitId> {
         let gc = &*self;
         let is_stuck =
             |unit: UnitId| gc.stuck.contains(&unit.0) || gc.left_to_fast.contains(&unit.0);
@@ -242,7 +242,7 @@ impl<P: Payload> Collector<P> {
         p.want_checkpoint();
     }
 
-    fn begin_job(&mut self, p: &mut Parts<P>, victim: UnitId) {
+    pub(super) fn begin_job(&mut self, p: &mut Parts<P>, victim: UnitId) {
         self.starved_at = None;
         self.round.victims += 1;
         let valid = p.space.units().valid_count(victim);

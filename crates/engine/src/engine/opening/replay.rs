@@ -298,3 +298,28 @@ fn replay_create<P: Payload>(p: &mut Parts<P>, volume: VolumeId, blocks: u64, ne
     let name = VolumeName::new("").expect("an empty name is a name");
     p.volumes.add(volume, name, blocks, p.addresses);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::parts;
+
+    #[test]
+    fn good_units_that_were_written_in_part_are_to_be_finished() {
+        let mut p = parts();
+        let good = UnitCondition::Good;
+        let found = [
+            (8, good, Some(1)),
+            (9, good, Some(255)),
+            (10, good, Some(0)),
+            (11, good, Some(256)),
+            (12, good, None),
+            (13, UnitCondition::ReadOnly, Some(5)),
+        ];
+        for (unit, condition, written) in found {
+            p.space.adopt(UnitId(unit), UnitState::Closed, Class(0), 256);
+            note_unfinished(&mut p, UnitId(unit), UnitReport { condition, written });
+        }
+        assert_eq!(p.space.take_unfinished(), [8, 9].map(UnitId));
+    }
+}

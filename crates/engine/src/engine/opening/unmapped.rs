@@ -138,3 +138,68 @@ impl Unmapped {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::parts::testing::parts;
+
+    /// The blocks of the next page.
+    fn next(unmapped: &mut Unmapped) -> Option<((u16, u64), Vec<u64>)> {
+        let (page, of_page) = unmapped.pop()?;
+        let is_set = |&block: &u64| of_page.blocks[block as usize / 64] >> (block % 64) & 1 == 1;
+        Some((page, (0..PAGE).filter(is_set).collect()))
+    }
+
+    #[test]
+    fn blocks_are_unmapped_until_they_are_mapped_again() {
+        let mut unmapped = Unmapped::default();
+        unmapped.unmap(0, 1, PAGE + 62, PAGE + 66);
+        unmapped.unmap(0, 1, PAGE + 65, PAGE + 67);
+        unmapped.unmap(1, 0, 3, 4);
+        let size = size_of::<((u16, u64), OfPage)>() as u64;
+        assert_eq!(unmapped.memory_bytes(), 2 * size * 3 / 2);
+        for (volume, lba) in [(0, PAGE + 64), (0, 65), (1, 3), (1, PAGE + 65)] {
+            unmapped.map_again(volume, lba);
+        }
+        assert_eq!(next(&mut unmapped), Some(((0, 1), vec![62, 63, 65, 66])));
+        assert_eq!(next(&mut unmapped), Some(((1, 0), vec![])));
+        assert!(next(&mut unmapped).is_none() && unmapped.memory_bytes() == 0);
+    }
+
+    #[test]
+    fn of_pages_in_memory_blocks_are_unmapped_at_once_and_of_others_later() {
+        let (mut p, mut unmapped) = (parts(), Unmapped::default());
+        let at = Location::new(9, 1);
+        let map = |p: &mut Parts<()>, unmapped: &mut Unmapped, lba| {
+            unmapped.replay_block(p, VolumeId(1), Lba(lba), 5, at);
+        };
+        [0, 1, PAGE + 1, 1024].into_iter().for_each(|lba| map(&mut p, &mut unmapped, lba));
+        let mapped = Mapping::At(Value::new(p.config.geometry.address(at), 5));
+        let is_mapped =
+            |p: &Parts<()>, lba| p.volumes.map(0).look_up(lba).expect("it is loaded") == mapped;
+        assert!(is_mapped(&p, 0) && is_mapped(&p, 1) && is_mapped(&p, PAGE + 1));
+        unmapped.replay_unmap(&mut p, 0, 1, PAGE + 1);
+        assert!(is_mapped(&p, 0) && !is_mapped(&p, 1) && is_mapped(&p, PAGE + 1));
+        assert!(unmapped.0.is_empty());
+        unmapped.replay_shrink(&mut p, 0, PAGE + 1);
+        assert!(is_mapped(&p, 0) && !is_mapped(&p, PAGE + 1));
+    }
+
+    #[test]
+    fn a_page_on_media_is_cut_off_with_all_its_blocks() {
+        let (mut p, mut unmapped) = (parts(), Unmapped::default());
+        let value = Value::new(p.config.geometry.address(Location::new(9, 1)), 5);
+        let page = MapEntry::unpack(&p.config.geometry, value.entry()).expect("it is in the pool");
+        let mut pages = [MapEntry::UNMAPPED; PAGE_ENTRIES];
+        pages[1] = page;
+        p.volumes.map_mut(0).adopt(0, &pages);
+        unmapped.replay_unmap(&mut p, 0, PAGE + 3, PAGE + 5);
+        assert_eq!(unmapped.0[&(0, 1)].blocks[0], 0b11000);
+        unmapped.replay_shrink(&mut p, 0, PAGE);
+        let cut = unmapped.0[&(0, 1)];
+        assert_eq!((cut.cut, cut.blocks), (Some(page), [u64::MAX; PAGE_ENTRIES / 64]));
+        unmapped.map_again(0, PAGE + 3);
+        assert_eq!(unmapped.0[&(0, 1)].blocks, cut.blocks, "it is of a later life of the volume");
+    }
+}

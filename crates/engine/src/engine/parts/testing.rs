@@ -1,20 +1,54 @@
 //! Parts of an open pool, for tests of jobs.
 
 use thermocline_format::{
-    Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, OpenUnit, PoolId, Revision,
-    Sequence, Superblock, VolumeId, VolumeName,
+    Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MediaClass, OpenUnit,
+    PoolDevice, PoolId, Revision, Sequence, Superblock, VolumeId, VolumeName,
 };
-use thermocline_types::UnitId;
+use thermocline_types::{Class, UnitId};
 
-use crate::config::Config;
+use crate::config::{Config, DestageConfig};
 use crate::engine::{Parts, Phase};
 use crate::request::{Action, Extent, RequestId};
+use crate::write_cache::{Owners, Staged};
 
 /// Those of a pool of 64 units of a MiB of which none is free, with one volume of 1024 blocks.
 pub(crate) fn parts() -> Parts<()> {
     let geometry = Geometry::new(LogicalBlock::B4096, 256, 64, [0, 1].map(UnitId));
-    let geometry = geometry.expect("sound units");
-    let mut parts = Parts::new(Config::new(geometry), 1, PoolId([7; 16]));
+    parts_of(Config::new(geometry.expect("sound units")))
+}
+
+/// The same beside a fast device of 32 units, from unit 64 on.
+pub(crate) fn tiered(destage: DestageConfig) -> Parts<()> {
+    let device =
+        |media, units, first| PoolDevice::new(media, units, [first, first + 1].map(UnitId));
+    let devices = [device(MediaClass::Capacity, 64, 0), device(MediaClass::Fast, 32, 64)];
+    let geometry = Geometry::of_devices(LogicalBlock::B4096, 256, &devices);
+    parts_of(Config { destage, ..Config::new(geometry.expect("sound units")) })
+}
+
+/// A block in class 0 that waits to be written.
+pub(crate) fn staged<P>(payload: P) -> Staged<P> {
+    Staged {
+        volume: 0,
+        id: VolumeId(1),
+        copy: false,
+        replaces: false,
+        alive: true,
+        acknowledged: true,
+        crc: 0,
+        lba: 0,
+        class: Class(0),
+        ticket: 0,
+        old: None,
+        owners: Owners::Nobody,
+        payload,
+    }
+}
+
+/// The same with other settings.
+pub(crate) fn parts_of(config: Config) -> Parts<()> {
+    let geometry = config.geometry;
+    let mut parts = Parts::new(config, 1, PoolId([7; 16]));
     parts.phase = Phase::Open;
     parts.superblocks.set_settled(true);
     parts.superblocks.adopt(Superblock {
