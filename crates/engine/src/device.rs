@@ -184,7 +184,7 @@ pub struct FoundChunk<P> {
     pub data: Option<(P, u32)>,
     /// The block that lies packed in its header, unpacked.
     pub packed: Option<P>,
-    /// The version that alone has the header, though others could be read.
+    /// The version without a member that alone has the header: others lack the header, or could not be read.
     pub only_in: Option<Version>,
     /// Whether every version has the header that could be read.
     pub everywhere: bool,

@@ -88,7 +88,9 @@ impl<B: ByteRun> InBytes<B> {
                 data: request.data.then(|| (room.part(data.start, data.len()), blocks)),
                 packed: request.data.then(|| packed(&header, window)).flatten(),
                 header: Arc::new(header),
-                only_in: (having == 1 && windows.len() > 1).then_some(*version),
+                only_in: (having == 1)
+                    .then_some(*version)
+                    .filter(|one| one.member_left_out().is_some()),
                 everywhere: having == windows.len(),
             }
         };

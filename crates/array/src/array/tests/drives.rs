@@ -157,7 +157,7 @@ pub(super) struct BenchState {
     /// Blocks of a drive that fail to read until they are rewritten.
     pub bad: BTreeSet<(usize, u64)>,
     /// Blocks of a drive of which the next read gives wrong bytes.
-    pub misread: BTreeSet<(usize, u64)>,
+    pub misread: BTreeMap<(usize, u64), u8>,
     pub done: u64,
     /// Whether a reset keeps the old bytes.
     pub keeps: bool,
@@ -178,7 +178,7 @@ impl Bench {
         let new = |durable| DriveState { durable, ..DriveState::default() };
         let drives = images.into_iter().map(new).collect();
         let (left, death) = (u64::MAX, None);
-        let (bad, misread) = (BTreeSet::new(), BTreeSet::new());
+        let (bad, misread) = (BTreeSet::new(), BTreeMap::new());
         let (keeps, lazy) = (false, false);
         let (done, number, rng) = (0, 0, Rng::new(seed));
         let state =
@@ -245,7 +245,10 @@ impl TestDrive {
                             Some(found) => bytes.copy_from_slice(found),
                             None => bytes.fill(0),
                         }
-                        bytes[7] ^= u8::from(misread.remove(&(self.side, number)));
+                        if let Some(next) = misread.get_mut(&(self.side, number)) {
+                            bytes[7] ^= *next & 1;
+                            *next >>= 1;
+                        }
                     }
                 });
             }

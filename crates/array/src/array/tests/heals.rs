@@ -6,8 +6,8 @@ use thermocline_types::{Bytes, DeviceError, DeviceId, Rng, UnitId, Version};
 use super::super::*;
 use super::drives::{BLOCK, Bench, Blocks, Buffer, Death};
 use super::world::{
-    Doing, LEVELS, Raid, UNITS, Written, at, bench, carry_out, fates, fill_up, formatted, members,
-    open, open_well, read_version, shape,
+    ASIDE, Doing, LEVELS, Raid, UNITS, Written, at, bench, carry_out, fates, fill_up, formatted,
+    members, open, open_well, read_version, shape,
 };
 use super::{PROGRAM, SHORT, open_some, presences, with_a_stale_member};
 use crate::HealRange;
@@ -309,7 +309,7 @@ fn deliberate_bugs_of_healing_are_caught() {
         catches(bug, || wrong_members(RaidLevel::Mirrored, 0..60, false));
     }
     for level in LEVELS {
-        catches(ArrayBug::ReadOnce, || misread(level));
+        catches(ArrayBug::ReadOnce, || misread(level, 1));
         catches(ArrayBug::HolesFilled, || filled_with_holes(level));
         catches(ArrayBug::DistrustBeforeLabel, || rolled_back(level, 0..24));
         catches(ArrayBug::WritesBeforeChange, || nothing_is_written(level, 0..6));
@@ -400,9 +400,9 @@ fn a_bad_place_is_answered_from_the_others_and_written_again_when_it_was_verifie
     }
 }
 
-/// A member gives wrong bytes once, to a heal of parity or a copy, to a heal of another member, or to a row that is
-/// written on.
-fn misread(level: RaidLevel) -> Result<(), String> {
+/// A member gives wrong bytes, to a heal of parity or a copy, to a heal of another member, or to a row that is written
+/// on. A bit of `reads` is one for each wrong read of a block, from the next read on.
+fn misread(level: RaidLevel, reads: u8) -> Result<(), String> {
     let shape = shape(level);
     let block = shape.piece_start(0, 0) / BLOCK as u64;
     for member in 0..members(level) {
@@ -422,7 +422,7 @@ fn misread(level: RaidLevel) -> Result<(), String> {
             let bench = bench(level, images, 5);
             let mut raid = open_well(&bench);
             begin(&mut raid);
-            bench.state().misread.insert((member, block));
+            bench.state().misread.insert((member, block), reads);
             let case =
                 |why| format!("{level:?}: member {member}, wrong {wrong:?}, {filled}: {why}");
             let heal = |version, blocks| {
@@ -431,7 +431,7 @@ fn misread(level: RaidLevel) -> Result<(), String> {
             };
             if filled < 6 {
                 let rest = [Doing::Append(&[(0, 2)]), Doing::Flush];
-                written.run(&mut raid, &rest).map_err(case)?;
+                assert_eq!(written.run(&mut raid, &rest).map_err(case), Ok(true));
             } else if let Some(wrong) = wrong {
                 assert_eq!(carry_out(&mut raid, heal(Version::without(wrong), 1)).result, Ok(()));
             } else {
@@ -447,7 +447,40 @@ fn misread(level: RaidLevel) -> Result<(), String> {
 
 #[test]
 fn wrong_bytes_that_a_member_gives_once_are_written_nowhere() {
-    LEVELS.into_iter().for_each(|level| misread(level).unwrap());
+    for level in LEVELS {
+        misread(level, 0b1).unwrap();
+        // The second and the fourth read differ from all reads beside them.
+        misread(level, 0b1010).unwrap();
+    }
+}
+
+#[test]
+fn a_row_is_written_on_behind_the_heals_of_it_that_were_asked_for() {
+    let level = RaidLevel::Parity;
+    let (images, mut written) = reopened_on(level, &[Doing::Append(&[(0, 4)]), Doing::Flush]);
+    let heal = |blocks: usize, version| {
+        let bytes = (blocks * BLOCK) as u64;
+        Command::Heal(vec![HealRange { at: at(0, 0), bytes, version }])
+    };
+    // The row has parity, and no log.
+    let first = bench(level, images, 5);
+    let mut raid = open_well(&first);
+    assert_eq!(carry_out(&mut raid, heal(4, Version::AS_READ)).result, Ok(()));
+    written.run(&mut raid, &[Doing::Flush]).unwrap();
+    let durable = |drive: &super::drives::DriveState| drive.durable.clone();
+    let mut images: Vec<Blocks> = first.state().drives.iter().map(durable).collect();
+    first.state().left = 0;
+    let data = u64::from(shape(level).head_units()) * shape(level).strip() / BLOCK as u64;
+    images.iter_mut().for_each(|image| image.retain(|block, _| !(2..data).contains(block)));
+    let [(wrong, block), _] = places(level);
+    images[wrong].insert(block, vec![7; BLOCK].into());
+    let bench = bench(level, images, 5);
+    let mut raid = open_well(&bench);
+    begin(&mut raid);
+    raid.submit(ASIDE, heal(1, Version::without(wrong)));
+    written.run(&mut raid, &[Doing::Append(&[(0, 2)]), Doing::Flush]).unwrap();
+    drop(raid);
+    compare_without_each(&bench, &written).unwrap();
 }
 
 /// A source of a fill answers every read with an error.

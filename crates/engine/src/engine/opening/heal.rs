@@ -1,9 +1,7 @@
 //! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again
 //! when the opening has judged all of it, before its record.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{
@@ -11,7 +9,7 @@ use thermocline_format::{
 };
 use thermocline_types::{UnitId, Version};
 
-use super::{Recovery, Step};
+use super::{Life, Recovery, Step};
 use crate::bugs::bug;
 use crate::config::Config;
 use crate::device::{DeviceCmd, FoundChunk, Heal, PageBytes};
@@ -30,6 +28,8 @@ pub(super) struct Single {
     sequence: Sequence,
     generation: Generation,
     header: Heal,
+    /// Whether another version could be read, and lacks the chunk.
+    is_lacking: bool,
 }
 
 impl Single {
@@ -37,39 +37,33 @@ impl Single {
         let version = found.only_in?;
         let ChunkOrigin { location: at, sequence, generation, .. } = found.header.origin;
         let header = geometry.logical_block().to_hold(found.header.header_bytes(geometry));
-        Some(Single { sequence, generation, header: Heal { at, blocks: header, version } })
+        let header = Heal { at, blocks: header, version };
+        Some(Single { sequence, generation, header, is_lacking: !found.everywhere })
     }
 }
 
 impl<P> Recovery<P> {
-    /// Notes the chunks above the durable sequence on devices with redundancy: a crash may have left them on some
-    /// members alone. Those of a unit are one range, which begins where its durable chunks end: whatever else is in the
-    /// range, or behind it, does not count.
+    /// Notes bytes behind the durable chunks of units on devices with redundancy: a crash may have left these bytes on
+    /// some members alone. The bytes of a unit are one range, which ends behind the last chunk found. A chunk that does
+    /// not count is in the range as well: the unit is written on behind the chunk, maybe in the same row.
     pub(super) fn note_unequal(&mut self, config: &Config) {
         let redundant = |unit: UnitId| config.members.of(config.geometry.device_of(unit)) > 0;
-        let lives =
-            self.lives.iter().map(|life| life.listed).filter(|one| redundant(one.next.unit));
-        let key = |one: OpenUnit| (one.next.unit, one.generation);
-        let mut starts: FxHashMap<_, _> = lives.map(|one| (key(one), one.next.block)).collect();
-        let mut unequal = BTreeMap::<UnitId, Range<u32>>::new();
-        for chunk in &self.tail {
-            let Some((unit, generation, blocks)) = chunk.extent(&self.lives) else { continue };
-            if !redundant(unit) {
-                continue;
-            }
-            let start = starts.entry((unit, generation)).or_default();
-            if chunk.sequence() <= self.durable {
-                *start = blocks.end.max(*start);
-            } else {
-                let range = unequal.entry(unit).or_insert(*start..blocks.end);
-                range.end = blocks.end.max(range.end);
-            }
+        let durable = self.tail.iter().filter(|chunk| chunk.sequence() <= self.durable);
+        let mut starts = FxHashMap::default();
+        for (unit, generation, blocks) in durable.filter_map(|chunk| chunk.extent(&self.lives)) {
+            let start = starts.entry((unit, generation)).or_insert(0);
+            *start = blocks.end.max(*start);
         }
-        let whole = unequal.into_iter().map(|(unit, Range { start, end })| {
-            let at = Location { unit, block: start };
-            Heal { at, blocks: end - start, version: Version::AS_READ }
-        });
-        self.unequal = whole.collect();
+        let lives = self.lives.iter().filter(|life| redundant(life.listed.next.unit));
+        let range = |life: &Life| {
+            let OpenUnit { next: at, generation } = life.listed;
+            let start =
+                starts.get(&(at.unit, generation)).map_or(at.block, |end| at.block.max(*end));
+            let blocks = life.end.checked_sub(start).filter(|blocks| *blocks > 0)?;
+            let at = Location { block: start, ..at };
+            Some(Heal { at, blocks, version: Version::AS_READ })
+        };
+        self.unequal = lives.filter_map(range).collect();
     }
 }
 
@@ -98,7 +92,8 @@ impl<P: Payload> Recovery<P> {
         let is_kept = |one: &&Single| {
             let life = (one.header.at.unit.0, one.generation);
             let released = self.released.contains_key(&life);
-            one.sequence <= self.durable && (!released || bug!(p.config, ReleasedIsLacking))
+            let flushed = one.is_lacking && one.sequence <= self.durable;
+            flushed && (!released || bug!(p.config, ReleasedIsLacking))
         };
         let flushed = self.single.iter().filter(is_kept);
         let mut lacking: Vec<_> = flushed.map(|one| (of(one), one.header)).collect();
@@ -163,5 +158,28 @@ impl<P: Payload> Recovery<P> {
         let geometry = &p.config.geometry;
         let Some((id, parent)) = self.page_of(p, index) else { return true };
         MapPage::check(bytes.as_slice(), id, parent, geometry).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_types::DeviceId;
+
+    use super::*;
+    use crate::engine::parts::testing::parts;
+
+    #[test]
+    fn all_that_a_unit_is_written_on_behind_is_made_equal() {
+        let mut p = parts();
+        let mut recovery = Recovery::begin(&mut p, None);
+        // The last chunk found does not count: the tail has none.
+        let at = Location { unit: UnitId(5), block: 2 };
+        let listed = OpenUnit { next: at, generation: Generation(1) };
+        recovery.lives.push(Life { end: 9, ..Life::new(listed) });
+        recovery.note_unequal(&p.config);
+        assert_eq!(recovery.unequal, []);
+        p.config.members.set(DeviceId(0), 3);
+        recovery.note_unequal(&p.config);
+        assert_eq!(recovery.unequal, [Heal { at, blocks: 7, version: Version::AS_READ }]);
     }
 }

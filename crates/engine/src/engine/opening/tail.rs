@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use thermocline_format::{
-    ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, Sequence, Superblock,
-    home_mark,
+    ChunkCause, ChunkHeader, DeviceState, Entry, Generation, Location, OpenUnit, Sequence,
+    Superblock, home_mark,
 };
 use thermocline_types::{Class, UnitId, Version};
 
@@ -39,6 +39,14 @@ impl Deficit {
 }
 
 impl Life {
+    /// A life of which nothing was found.
+    pub(super) fn new(listed: OpenUnit) -> Life {
+        let (end, replayed) = (listed.next.block, listed.next.block);
+        let (class, from, chunks, durable) = (None, 0, Vec::new(), Sequence(0));
+        let (replays, only_pages) = (false, true);
+        Life { listed, class, end, replayed, from, chunks, replays, only_pages, durable }
+    }
+
     /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
     ///
     /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
@@ -83,21 +91,7 @@ impl<P: Payload> Recovery<P> {
             mark!(NotDrained);
             return Err(OpenError::DeviceInUse(geometry.device_of(unit)));
         }
-        self.lives = record
-            .open_units
-            .iter()
-            .map(|&listed| Life {
-                listed,
-                class: None,
-                end: listed.next.block,
-                replayed: listed.next.block,
-                from: 0,
-                chunks: Vec::new(),
-                replays: false,
-                only_pages: true,
-                durable: Sequence(0),
-            })
-            .collect();
+        self.lives = record.open_units.iter().map(|&listed| Life::new(listed)).collect();
         let clean = record.clean;
         for (index, lost) in lost.into_iter().enumerate() {
             let from = self.lives[index].listed.next.block;

@@ -179,9 +179,8 @@ fn records_of_the_units_that_can_be_read_count() {
     assert_eq!(search([None, None], None).0, Err(DeviceError::Io));
 }
 
-#[test]
-fn a_chunk_is_written_as_long_as_its_header_says() {
-    let at = Location::new(2, 7);
+/// A chunk of three blocks at `at`, with two logical blocks of padding.
+fn chunk_at(at: Location) -> Arc<Chunk<Run>> {
     let origin = ChunkOrigin {
         pool: POOL,
         location: at,
@@ -198,7 +197,53 @@ fn a_chunk_is_written_as_long_as_its_header_says() {
     let header = ChunkHeader { blocks: header.blocks + 2, ..header };
     let body = Body::User((0..3).map(|fill| Run::of(vec![fill; BLOCK_BYTES])).collect());
     #[expect(clippy::arc_with_non_send_sync, reason = "the engine hands chunks over in an Arc")]
-    let chunk = Arc::new(Chunk { header: Arc::new(header), body, packed: None });
+    Arc::new(Chunk { header: Arc::new(header), body, packed: None })
+}
+
+/// The bytes of a write.
+fn bytes_of(parts: &[Run]) -> Vec<u8> {
+    parts.iter().flat_map(|part| part.look(<[u8]>::to_vec)).collect()
+}
+
+/// The version in which a chunk is found that member 1 lacks, and whether all versions that were read have the chunk.
+/// With `fails`, the member reports errors.
+fn found_without_a_member(fails: bool) -> (Option<Version>, bool) {
+    let at = Location::new(2, 7);
+    let mut translator = translator();
+    let (write, _) = translator.start(DeviceCmd::WriteChunk(chunk_at(at)));
+    let IoCmd::Write { parts, .. } = write else { panic!("{write:?}") };
+    let bytes = bytes_of(&parts);
+    let (window, generation, versions) = (6, Some(Generation(1 << 32)), Versions::All(3));
+    let (search, data) = (false, false);
+    let read = ReadChunks { at, window, pool: POOL, generation, search, data, versions };
+    let (mut cmd, mut job) = translator.start(DeviceCmd::ReadChunks(read));
+    loop {
+        let IoCmd::Read { into, version, .. } = cmd else { panic!("{cmd:?}") };
+        let has = version == Version::without(1);
+        into.fill(&if has { bytes.clone() } else { vec![0; into.bytes()] });
+        let result = if fails && !has { Err(DeviceError::Io) } else { Ok(()) };
+        match translator.go_on(job, result) {
+            IoStep::Io(next, of_next) => (cmd, job) = (next, of_next),
+            IoStep::Answer(Ok(Done::Chunks(found))) => {
+                let chunk = found.chunks.first().expect("one version has the chunk");
+                return (chunk.only_in, chunk.everywhere);
+            }
+            other @ IoStep::Answer(_) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_one_version_has_is_told_also_where_no_other_version_can_be_read() {
+    let lacks = Some(Version::without(1));
+    assert_eq!(found_without_a_member(false), (lacks, false));
+    assert_eq!(found_without_a_member(true), (lacks, true));
+}
+
+#[test]
+fn a_chunk_is_written_as_long_as_its_header_says() {
+    let at = Location::new(2, 7);
+    let chunk = chunk_at(at);
     let mut translator = translator();
     // The header of the one before is not in the way of the second.
     for _ in 0..2 {
@@ -206,7 +251,7 @@ fn a_chunk_is_written_as_long_as_its_header_says() {
         assert_eq!(cmd.changes(), Some(at.unit));
         let IoCmd::Write { at: place, parts, class } = cmd else { panic!("{cmd:?}") };
         assert_eq!((place, class), (at, Class(4)));
-        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.look(<[u8]>::to_vec)).collect();
+        let bytes = bytes_of(&parts);
         let firsts: Vec<u8> = bytes.chunks(BLOCK_BYTES).map(|block| block[9]).collect();
         assert_eq!((bytes.len(), &firsts[1..]), (6 * BLOCK_BYTES, &[0, 1, 2, 0, 0][..]));
         let step = translator.go_on(job, Err(DeviceError::ReadOnly));
