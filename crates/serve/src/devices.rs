@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use thermocline_engine::{Engine, Payload};
+use thermocline_engine::{Engine, HostError, Payload};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::opening::{to_change, to_write};
 use thermocline_runtime::{
@@ -415,6 +415,7 @@ impl Devices {
                 self.end.stop.stop();
                 Error::Refused(text)
             }
+            ReopenError::NotClosed(error @ HostError::Failed) => Error::Host(error),
             other => Error::refused(other),
         })
     }

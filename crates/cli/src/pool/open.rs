@@ -36,14 +36,6 @@ pub fn without_on_trial(
     opened.map_err(|error| advised(settings.file(), error))
 }
 
-/// As [`opening::to_read`].
-///
-/// # Errors
-/// As there, with a remedy.
-pub fn to_read(settings: &Settings) -> anyhow::Result<Opened<AnyStorage>> {
-    opening::to_read(settings).map_err(|error| advised(settings.file(), error))
-}
-
 /// As [`opening::to_write`]. Notes go to standard error.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use thermocline_engine::{HostError, Notice};
-use thermocline_format::{DeviceState, Geometry};
+use thermocline_format::DeviceState;
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceChange, Driver, Settings};
 use thermocline_serve::{ChangeName, DeviceRequest, Serving, refuse_to_destroy, status_socket};
