@@ -8,8 +8,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use thermocline_serve::StopHandle;
 
-/// Stops a server at SIGTERM, SIGINT and SIGHUP; at SIGHUP, which the end of a terminal sends, unless it was ignored when the
-/// program began: so `nohup` keeps its meaning.
+/// Stops a server at SIGTERM, SIGINT and SIGHUP. SIGHUP, which the end of a terminal sends, does nothing if it was
+/// ignored when the program began: so `nohup` keeps its meaning.
 ///
 /// # Errors
 /// When the system has no thread to give, or lets no signals be handled.
