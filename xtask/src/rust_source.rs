@@ -39,18 +39,33 @@ fn blank(source: &str, comments: bool) -> String {
 
 /// `code`, which [`code_only`] made, with items under `#[cfg(test)]` blanked.
 pub fn without_tests(code: &str) -> String {
+    without_tests_of(code, code)
+}
+
+/// The string literals of `source` but for those of tests; all else is blank, and offsets and lines stay the same.
+pub fn literals(source: &str) -> String {
+    let plain = without_literals(source);
+    let blank = |(literal, plain): (u8, u8)| match literal {
+        same if same == plain && same != b'\n' => b' ',
+        literal => literal,
+    };
+    let literals = source.bytes().zip(plain.bytes()).map(blank).collect();
+    let literals = String::from_utf8(literals).expect("whole literals stay");
+    without_tests_of(&literals, &code_only(source))
+}
+
+/// `text` without what is a test in `code`, which has the same offsets.
+fn without_tests_of(text: &str, code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
-    let mut out = code.to_owned();
+    let mut out = text.as_bytes().to_vec();
     let mut from = 0;
-    while let Some(found) = out[from..].find(MARK) {
+    while let Some(found) = code[from..].find(MARK) {
         let start = from + found;
-        let end = end_of_item(out.as_bytes(), start + MARK.len());
-        let blank: String =
-            out[start..end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
-        out.replace_range(start..end, &blank);
-        from = start + blank.len();
+        let end = end_of_item(code.as_bytes(), start + MARK.len());
+        out[start..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        from = end;
     }
-    out
+    String::from_utf8(out).expect("whole items were blanked")
 }
 
 /// A function with a body.

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening; then the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "thermocline: {}", lab::args::told(&error));
+            let _ = writeln!(std::io::stderr(), "thermocline: {}", pool::advice::told(&error));
             ExitCode::from(exit_code(&error))
         }
     }

@@ -15,6 +15,7 @@ mod driver;
 mod media;
 pub mod opening;
 mod pool;
+mod remedy;
 mod settings;
 pub mod storage;
 mod trouble;
@@ -32,6 +33,7 @@ pub use pool::{
     ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Stepper, Traffic, View,
     Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
+pub use remedy::Remedy;
 pub use settings::{
     DeviceKind, DeviceSettings, GroupSettings, PoolSettings, ServeSettings, Settings,
     SettingsError, UpkeepSettings, VolumeSettings,

@@ -94,6 +94,21 @@ impl fmt::Display for OpeningNote {
     }
 }
 
+/// What is wrong if the fast devices are too small for the maps of volumes of these sizes in blocks.
+#[must_use]
+pub fn short_of_fast(config: &Config, volumes: &[u64]) -> Option<String> {
+    let (has, needed) = config.short_of_fast(volumes.iter().copied())?;
+    let total: u64 = volumes.iter().sum();
+    let bytes = |units: u32| Bytes(u64::from(units) * config.geometry.unit_bytes());
+    Some(format!(
+        "volumes of {} that are written all over take {} of fast devices for their maps, which have {}: before that \
+         writes get \"no space\"",
+        Bytes(total * 4096),
+        bytes(needed),
+        bytes(has)
+    ))
+}
+
 /// Opens the pool on an overlay: writes of the recovery stay in memory.
 ///
 /// # Errors
@@ -317,13 +332,5 @@ impl<S: Storage> Opened<S> {
                 .map(|one| one.name.to_string())
                 .collect(),
         })
-    }
-}
-
-impl<S> Opened<S> {
-    /// Risks while a member of a group is not current, as sentences.
-    #[must_use]
-    pub fn risks(&self) -> Vec<String> {
-        self.groups.iter().filter_map(|(_, group)| group.status().risk()).collect()
     }
 }

@@ -31,7 +31,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Features, both on by default: `lab`, and `papers` for the published experiments that the lab repeats.
+//! Features `lab` and `papers` are on by default; `papers` has the published experiments that the lab repeats. Feature
+//! `serve` adds module `serve`: a pool for clients of NBD and for programs that use files.
 //!
 //! A [`Pool`] is open in one process at a time. [`Volume`] handles are cheap clones for any number of threads.
 //!
@@ -44,6 +45,9 @@ mod error;
 pub mod lab;
 mod pool;
 mod volume;
+
+#[cfg(feature = "serve")]
+pub use thermocline_serve as serve;
 
 pub use error::{Error, ErrorKind};
 pub use pool::Pool;

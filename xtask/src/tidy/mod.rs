@@ -5,6 +5,7 @@ mod length;
 mod manifests;
 mod names;
 mod text;
+mod words;
 
 use anyhow::Result;
 
@@ -22,6 +23,7 @@ pub fn check(repo: &Repo, files: &[File]) -> Result<Vec<Violation>> {
     let crates: Vec<String> =
         manifests.iter().map(|manifest| manifest.short_name().to_owned()).collect();
     violations.extend(names::check(files));
+    violations.extend(words::check(files));
     violations.extend(documents::check(files, &crates));
     Ok(violations)
 }

@@ -7,7 +7,7 @@ use crate::rust_source::{code_only, line_of, without_tests};
 
 /// Names that several crates or modules use for their own, each plain where it stands: commands, options and errors of
 /// this or that. Names leave this list, and none comes.
-const SHARED: [&str; 50] = [
+const SHARED: [&str; 49] = [
     "Answer",
     "Buffer",
     "Change",
@@ -21,7 +21,6 @@ const SHARED: [&str; 50] = [
     "ErrorKind",
     "Event",
     "Extent",
-    "Failure",
     "Fault",
     "Geometry",
     "Latency",

@@ -12,6 +12,7 @@ use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Buffer, Driver, DriverError, Settings};
 use thermocline_target as target;
 
+use super::advice::told;
 use super::ledger::Ledger;
 use super::open::{Advised as _, Opened, on_trial, to_write};
 use super::stamp::BLOCK;
@@ -86,7 +87,7 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Err(error) if error.is::<DriverError>() => Report {
             schema: "thermocline.check/1",
             clean: false,
-            open_error: Some(format!("{error:#}")),
+            open_error: Some(told(&error)),
             pool: None,
             replayed_chunks: 0,
             blocks_read: 0,

@@ -15,17 +15,15 @@ use serde_json::Value;
 use thermocline_format::{DeviceState, MediaClass};
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceSettings, GroupKind, Settings};
+use thermocline_serve::{
+    DeviceRequest, DrainStatus, GroupsTold, Serving, ensure_member, fetch, refuse_to_destroy,
+    status_socket,
+};
 use thermocline_types::{Bytes, DeviceId};
 
+use super::advice;
 use super::open::{Opened, on_trial};
-use super::serve::control::Serving;
-use super::serve::devices::{
-    DeviceRequest, DrainStatus, GroupsTold, ensure_member, refuse_to_destroy,
-};
-use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
-
-pub use change::draining;
 
 /// What can be done with devices.
 #[derive(Subcommand)]
@@ -326,13 +324,13 @@ impl fmt::Display for Room {
 impl Looked {
     /// Asks the server, or opens the pool on trial.
     fn at(settings: &Settings, file: &Path) -> anyhow::Result<Looked> {
-        let socket = sockets::beside(file, STATUS);
-        if Serving::at(&socket).is_some() {
-            return Looked::at_server(&socket);
+        if Serving::of(file).is_some() {
+            return Looked::at_server(&status_socket(file));
         }
         let pool = on_trial(settings)?;
         let room = Some(Room::of(&pool));
-        let groups = GroupsTold::new(pool.groups.iter(), pool.driver.engine().geometry());
+        let groups =
+            GroupsTold::new(pool.groups.iter(), pool.driver.engine().geometry(), advice::of_news);
         let draining = DrainStatus::all(pool.driver.engine());
         let left = draining.into_iter().map(|one| (one.device, one.units_left));
         Ok(Looked { groups, left: left.collect(), failure: None, room })
@@ -342,7 +340,7 @@ impl Looked {
 impl Looked {
     /// Asks the server.
     fn at_server(socket: &Path) -> anyhow::Result<Looked> {
-        let mut status = super::stat::fetch(socket)?;
+        let mut status = fetch(socket)?;
         let room = Room::told(&status);
         let mut of = |key| status.get_mut(key).map(Value::take);
         let draining = of("draining").map_or(Ok(Vec::new()), serde_json::from_value);
@@ -390,7 +388,7 @@ fn replace(args: &ReplaceArgs) -> anyhow::Result<ExitCode> {
     let path = named(&settings, &args.device.path)?;
     let side =
         DeviceRequest { change: None, path: path.clone(), yes_destroy: args.yes_destroy.clone() };
-    if let Some(server) = Serving::at(&sockets::beside(&args.device.settings, STATUS)) {
+    if let Some(server) = Serving::of(&args.device.settings) {
         server.change_device(&side)?;
         return print(&format!("{} is being filled\n", path.display()));
     }

@@ -12,7 +12,6 @@ use serde::Serialize;
 use thermocline_runtime::Settings;
 
 use super::print;
-pub use system::date;
 
 /// Arguments of `doctor`.
 #[derive(Args)]

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use thermocline_runtime::opening::create;
+use thermocline_runtime::opening::{create, short_of_fast};
 use thermocline_runtime::{Contents, Settings, new_pool_id, unit_bytes};
+use thermocline_serve::Serving;
 use thermocline_types::Bytes;
 
-use super::open::{Advised as _, MORE_FAST, advised, short_of_fast};
-use super::serve::control::Serving;
-use super::serve::{STATUS, sockets};
+use super::advice::MORE_FAST;
+use super::open::{Advised as _, advised};
 use super::{CODES, print};
 
 /// Arguments of `format`.
@@ -43,14 +43,14 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
         return print(&Settings::example());
     };
     let settings = Settings::load(path)?;
-    if let Some(server) = Serving::at(&sockets::beside(path, STATUS)) {
+    if let Some(server) = Serving::of(path) {
         bail!("{server} serves this pool: stop it first, if the pool is to be destroyed");
     }
     for one in settings.each_device() {
         refuse_to_destroy(&one, &args.yes_destroy)?;
     }
     let pool = new_pool_id().context("the system gives no random numbers")?;
-    let opened = create(&settings, pool).map_err(|error| advised(&settings, error))?;
+    let opened = create(&settings, pool).map_err(|error| advised(settings.file(), error))?;
     let geometry = opened.config.geometry;
     let listed = opened.driver.engine().volumes();
     let holds = opened.holds();

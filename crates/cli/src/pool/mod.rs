@@ -1,6 +1,7 @@
 //! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
 //! `record`, `stat`, `doctor`.
 
+pub mod advice;
 mod check;
 mod device;
 mod doctor;
@@ -11,10 +12,8 @@ mod lab_run;
 mod ledger;
 mod load;
 mod loader;
-mod lost;
 mod map;
 mod open;
-mod open_files;
 mod record;
 mod scrub;
 mod serve;
@@ -27,10 +26,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use thermocline_engine::HostError;
-use thermocline_types::Bytes;
 
 pub use lab_run::LabRun;
 
@@ -120,16 +116,6 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
 /// Tells an operator something on standard error. Nobody may be listening there any more, which ends nothing.
 fn say(text: std::fmt::Arguments<'_>) {
     let _unheard = writeln!(std::io::stderr(), "thermocline: {text}");
-}
-
-/// Why the pool refused, and what to do about it.
-fn refusal(error: HostError) -> anyhow::Error {
-    match error {
-        HostError::NoMemory { needed, .. } => {
-            anyhow!("{error}: set `memory` in [pool] of the settings to {} or more", Bytes(needed))
-        }
-        error => error.into(),
-    }
 }
 
 /// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, as `head`.

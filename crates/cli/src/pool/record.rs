@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use thermocline_runtime::Settings;
+use thermocline_serve::{Serving, fetch, status_socket};
 
-use super::serve::control::Serving;
-use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
 /// Arguments of `record`.
@@ -37,14 +36,14 @@ pub struct RecordArgs {
 /// `thermocline record`.
 pub fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     Settings::load(&args.settings)?;
-    let socket = sockets::beside(&args.settings, STATUS);
-    let serving = || Serving::at(&socket).context("the pool is not served (`thermocline serve`)");
+    let serving =
+        || Serving::of(&args.settings).context("the pool is not served (`thermocline serve`)");
     let Some(file) = &args.file else {
         serving()?.record_no_more()?;
         return print("nothing is recorded any more\n");
     };
     serving()?.record(&std::path::absolute(file)?)?;
-    let recording = super::stat::fetch(&socket)?["recording"].as_str().map(str::to_owned);
+    let recording = fetch(&status_socket(&args.settings))?["recording"].as_str().map(str::to_owned);
     let path = recording.unwrap_or_else(|| file.display().to_string());
     print(&format!("requests are recorded in {path}\n"))
 }

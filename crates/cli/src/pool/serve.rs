@@ -1,61 +1,20 @@
 //! `thermocline serve`.
 
-pub(super) mod control;
-pub(super) mod devices;
-mod drive;
-mod files;
-mod fronts;
-pub(super) mod fullness;
-pub(super) mod http;
-mod metrics;
-mod record;
-pub(super) mod scrubs;
 mod signals;
-pub(super) mod sockets;
-pub mod state;
-mod stop;
-mod systemd;
-pub(super) mod wear;
 
-use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::Arc;
+use std::{env, fs, io};
 
-use anyhow::Context as _;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use thermocline_engine::{Config, Notice};
-use thermocline_format::PoolId;
-use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
-use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{
-    DamageFound, Event, Poller, Pool, PoolUpkeep, ScrubRecord, ScrubSchedule, ServeSettings,
-    Settings, Trouble,
-};
-use thermocline_target::Granular;
-use thermocline_types::Bytes;
+use thermocline_runtime::{ServeSettings, Settings};
+use thermocline_serve::{Error, News, Operator, Options, PoolServer, Stop};
 
-use super::open::{
-    MORE_FAST, MORE_ROOM, NO_UNIT, because_of_damage, more_memory, short_of_fast, to_read, to_write,
-};
-use super::{Broken, CODES, open_files, print, say};
-use devices::{Devices, End};
-use files::Files;
-use fronts::Fronts;
-use fullness::{FullnessReport, ROOM};
-use http::Site;
-use record::Tap;
-use scrubs::ScrubRecorder;
-use sockets::{Addresses, Sockets};
-use state::{Failure, Late, State};
-use stop::{Kept, Stop, Worker};
-
-/// End of the name of the socket for status and metrics.
-pub(super) const STATUS: &str = "status.sock";
+use super::advice::{self, note, worded};
+use super::{CODES, print, say};
 
 /// Arguments of `serve`.
 #[derive(Args)]
@@ -131,170 +90,73 @@ left out and told"
     record_trace: Option<PathBuf>,
 }
 
-/// Seconds to wait for clients, and for the device, at a stop. Chosen: below what systemd waits for.
-const PATIENCE: u64 = 10;
-
-/// What follows when a file of the pool was removed or cut off, and what to do.
-const LOST_FILE: &str = "no write is taken any more; copy from the volumes what can still be read, then stop the service";
-
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
-    stop::reserve_if_limited()?;
-    let settings = Settings::load(&args.settings)?;
-    let serve = args.over(&settings.serve);
-    let sockets = Sockets::open(&addresses(&args.settings, &serve))?;
+    reserve_if_limited()?;
+    let mut settings = Settings::load(&args.settings)?;
+    settings.serve = args.over(&settings.serve);
     // From here on a signal waits for its turn.
-    let (stop, signals) = signals::receive()?;
-    let kept = Kept::take()?;
-    let closer = Worker::start("thermocline-close").context("no thread to close the pool")?;
-    let site = sockets::beside(&args.settings, STATUS);
-    let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
-    warn_of_http(&serve);
-    let opened = if args.read_only { to_read(&settings)? } else { to_write(&settings, false)? };
-    let tap = Tap::default();
-    record(&tap, &serve)?;
-    if let Some(short) = short_of_fast(&opened.config, &opened.sizes()) {
-        say(format_args!("{short}: {MORE_FAST}"));
-    }
-    warn_of_memory(&settings, &opened.config, &opened.sizes());
-    let (failure, late) = (Failure::default(), Late::default());
-    let end = End { failure: Failure::clone(&failure), stop };
-    let devices = Devices::new(settings.clone(), opened.groups, end);
-    let (scrubs, recorder) = scrubs(args, &settings, opened.driver.engine().pool_id())?;
-    let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
-    let listener = listener((&failure, &late), devices.clone(), &args.settings, records);
-    let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
-    let pool = Pool::start_with(opened.driver, listener, &upkeep);
-    let pool = pool.context("no thread for the pool")?;
-    let default = Limits::default();
-    let connections = serve.connections.unwrap_or(default.connections);
-    open_files::raise_for(connections);
-    let limits = Limits { connections, ..default };
-    let exports: Vec<Export> =
-        exports(&pool, args.read_only).into_iter().map(|export| tap.on(export)).collect();
-    let mounted = Files::mount(serve.fuse.as_deref(), &exports, args.read_only)?;
-    let exports = Exports::new(exports, &limits);
-    let fronts = Fronts::new(exports.clone(), mounted.directory(), tap.clone());
-    let (listeners, reach, sockets) = sockets.into_listeners();
-    let reach = reach.and_files_in(mounted.path());
-    let server = Server::new(listeners, exports, limits)?;
-    let stopper = server.stopper();
-    house(&pool, server)?;
-    for name in settings.set_limits(&pool) {
-        say(format_args!("limits are stated of `{name}`, which is no volume"));
-    }
-    let pool = Arc::new(pool);
-    let uris = reach.uris(&pool.volume_names());
-    let state = State::new(&pool, stopper.clone(), (&failure, &late), reach, devices, tap.clone());
-    let status = site.serve(&state, (!args.read_only).then_some(&fronts))?;
-    print(&uris.iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
-    systemd::notify("READY=1");
-    let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
-    let mut stop = Stop::asked(signals, patience);
-    drop(kept);
-    systemd::notify("STOPPING=1");
-    // What waits for a limit is to be answered in time.
-    pool.lift_limits();
-    stopper.stop();
-    wait_for_clients(&mut stop, &stopper, mounted);
-    drop((sockets, status));
-    let closed = close(pool, closer, &mut stop);
-    tap.stop(patience);
-    // The pool is gone, and with it the sender of records. A thread that panicked has said so.
-    drop(recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
-    if let Some(failure) = failure.get() {
-        return Err(Broken(failure.clone()).into());
-    }
-    closed.map(|()| ExitCode::SUCCESS)
+    let stop = Stop::default();
+    signals::stop_at_signals(stop.handle())?;
+    let file = args.settings.clone();
+    let operator = Arc::new(StandardError { file: file.clone() });
+    let options = Options { read_only: args.read_only, systemd: true, operator, stop };
+    let server = PoolServer::open(&settings, options).map_err(|error| worded(&file, error))?;
+    print(&server.uris().iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
+    server.run().map_err(|error| worded(&file, error))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// When the pool scrubs itself, which writes what is right over what is wrong, and who stores the record of that.
-fn scrubs(
-    args: &ServeArgs,
-    settings: &Settings,
-    pool: PoolId,
-) -> anyhow::Result<(Option<ScrubSchedule>, Option<ScrubRecorder>)> {
-    let started = if args.read_only { None } else { ScrubRecorder::start(settings, pool)? };
-    Ok(started.unzip())
+/// An operator who reads standard error.
+struct StandardError {
+    /// The settings.
+    file: PathBuf,
 }
 
-/// Waits until all clients have their answers and the files are unmounted, within bounds.
-fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, mounted: Files) {
-    let unmounting = mounted.unmount();
-    let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
-    let waited = stop.wait(|| stopper.is_over() && unmounted());
-    for (done, what) in [
-        (stopper.is_over(), "not every client got an answer"),
-        (unmounted(), "the files were not unmounted"),
-    ] {
-        if let Some(why) = waited.why().filter(|_| !done) {
-            say(format_args!("{what} {why}"));
+impl Operator for StandardError {
+    fn words(&self, news: &News) -> String {
+        let check = format!(
+            "stop the service, and `thermocline check {}` names volumes and offsets",
+            self.file.display()
+        );
+        match news {
+            News::Opening(one) => note(&self.file, one),
+            News::Damaged(..) => format!("{news}. {check}"),
+            News::DamageCount(_) => format!("{news}; {check}"),
+            news => advice::of_news(news),
         }
     }
-}
 
-/// Begins to record requests, where the settings or arguments ask for that.
-fn record(tap: &Tap, serve: &ServeSettings) -> anyhow::Result<()> {
-    if let Some(path) = &serve.record_trace {
-        let path = tap.start(path)?;
-        say(format_args!("requests are recorded in {}", path.display()));
+    fn reason(&self, error: Error) -> String {
+        advice::told(&worded(&self.file, error))
     }
-    Ok(())
-}
 
-/// Warns of an address that shows status and metrics to others.
-fn warn_of_http(serve: &ServeSettings) {
-    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
-        say(format_args!(
-            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
-             are in them"
-        ));
+    fn tell(&self, words: &str) {
+        say(format_args!("{words}"));
     }
 }
 
-/// Warns of memory in the settings that is too little. The pool was formatted with other settings, or has more volumes
-/// by now: it is served in any case.
-fn warn_of_memory(settings: &Settings, config: &Config, volumes: &[u64]) {
-    if let Err(little) = settings.enough_memory(config, volumes.iter().copied()) {
-        let little = more_memory(&little);
-        say(format_args!("{little}; until then the service takes more memory than that"));
-    }
-}
+/// The variable by which mimalloc reserves memory at the start of a program (`mi_option_reserve_os_memory`), and how
+/// much.
+/// Without a reserve, threads that begin may find no byte. Chosen, not measured.
+const RESERVED: (&str, &str) = ("MIMALLOC_RESERVE_OS_MEMORY", "64MiB");
 
-/// Whether others than this machine can reach an address.
-fn is_for_all(address: &str) -> bool {
-    let found = std::net::ToSocketAddrs::to_socket_addrs(address);
-    found.is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
-}
-
-/// Closes the pool in order, within bounds: a device may hang.
-fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> anyhow::Result<()> {
-    let closed = Arc::new(Mutex::new(None));
-    let result = Arc::clone(&closed);
-    let close = move || {
-        let mut pool = pool;
-        // Whoever looks at the status has it for a moment.
-        let pool = loop {
-            match Arc::try_unwrap(pool) {
-                Ok(pool) => break pool,
-                Err(shared) => pool = shared,
-            }
-            thread::sleep(Duration::from_millis(1));
-        };
-        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
-    };
-    closer.run(close);
-    let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited = stop.wait(|| result().is_some());
-    match result() {
-        Some(Ok(())) => Ok(()),
-        Some(Err(error)) => Err(Broken(error.to_string()).into()),
-        None => {
-            let why = waited.why().unwrap_or_default();
-            let text = format!("the pool was not closed {why}; opening it again will recover it");
-            Err(Broken(text).into())
-        }
+/// Begins the program anew with memory reserved, where the address space is limited (`ulimit -v`; proc(5)) and none is.
+///
+/// # Errors
+/// When the program cannot be begun.
+fn reserve_if_limited() -> io::Result<()> {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let limited = limit.is_some_and(|limit| !limit.trim_start().starts_with("unlimited"));
+    let (key, value) = RESERVED;
+    if !limited || env::var_os(key).is_some() {
+        return Ok(());
     }
+    Err(std::process::Command::new(env::current_exe()?)
+        .args(env::args_os().skip(1))
+        .env(key, value)
+        .exec())
 }
 
 impl ServeArgs {
@@ -309,157 +171,14 @@ impl ServeArgs {
             listen: listen.clone(),
             fuse: path(&self.fuse, &settings.fuse),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
-            http_hosts: settings.http_hosts.clone(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),
-            flush_after: settings.flush_after,
             record_trace: path(&self.record_trace, &settings.record_trace),
             tls_certificate: path(&self.tls_certificate, &settings.tls_certificate),
             tls_key: path(&self.tls_key, &settings.tls_key),
             tls_clients: path(&self.tls_clients, &settings.tls_clients),
             insecure_network: self.insecure_network || settings.insecure_network,
+            ..settings.clone()
         }
     }
-}
-
-fn addresses<'a>(settings: &Path, serve: &'a ServeSettings) -> Addresses<'a> {
-    let tls = serve.tls_certificate.as_deref().zip(serve.tls_key.as_deref());
-    let tls = tls.zip(serve.tls_clients.as_deref());
-    Addresses {
-        socket: serve.socket.as_deref(),
-        default_socket: sockets::beside(settings, "sock"),
-        tcp: &serve.listen,
-        tls: tls.map(|((certificate, key), clients)| [certificate, key, clients]),
-        insecure_network: serve.insecure_network,
-    }
-}
-
-/// Says on standard error what an operator has to know.
-fn listener(
-    (failure, late): (&Failure, &Late),
-    devices: Devices,
-    settings: &Path,
-    records: Option<Sender<ScrubRecord>>,
-) -> thermocline_runtime::Listener {
-    let (failure, late) = (Failure::clone(failure), Late::clone(late));
-    let (settings, mut damaged) = (settings.to_owned(), 0_u64);
-    let mut last: Option<Trouble> = None;
-    Box::new(move |event| match event {
-        Event::Trouble(trouble) => {
-            say(format_args!("{trouble}"));
-            last = Some(trouble);
-        }
-        Event::Damaged(found) => {
-            damaged += 1;
-            let device = devices.device_of(found.at.unit);
-            if let Some(text) = damage(damaged, &found, &device, &settings) {
-                say(format_args!("{text}"));
-            }
-        }
-        Event::Notice(Notice::Retired(unit)) => {
-            say(format_args!("unit {} is out of service", unit.0));
-        }
-        Event::Notice(Notice::Failed) => {
-            let why = last.map(|trouble| format!("the device failed: {trouble}"));
-            let (why, damage) = match why {
-                Some(why) => (why, String::new()),
-                None => (format!("{NO_UNIT}: {MORE_ROOM}"), because_of_damage(damaged)),
-            };
-            let text = format!("{why}; no write is taken until the pool is opened again{damage}");
-            say(format_args!("{text}"));
-            // It fails once.
-            let _first = failure.set(text);
-        }
-        Event::Fullness(fullness) => {
-            let report = FullnessReport::new(&fullness);
-            let remedy = if report.is_normal() { String::new() } else { format!("; {ROOM}") };
-            say(format_args!("{report}{remedy}"));
-        }
-        Event::Lost(what) => {
-            let text = format!("{what}: {LOST_FILE}");
-            say(format_args!("{text}"));
-            let _earlier = failure.set(text);
-        }
-        Event::Overdue(now) => {
-            match &now {
-                Some(what) => say(format_args!("{what}: see to the device and its cables")),
-                None => say(format_args!("devices end their commands in time again")),
-            }
-            *late.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        }
-        Event::Scrub(record) => {
-            let findings = record.last.filter(|last| {
-                record.current.is_none() && last.found.damaged + last.found.mended > 0
-            });
-            if let Some(last) = findings {
-                say(format_args!("a scrub has {}", scrubs::ended(&last)));
-            }
-            // Whoever stores it lives as long as the pool.
-            records.iter().for_each(|records| _ = records.send(record));
-        }
-        Event::Wear(status) => say(format_args!("{}", wear::WearReport::new(&status))),
-        Event::Notice(_) => {}
-    })
-}
-
-/// What there is to say of the `count`-th damaged block that was met. After a few only each tenfold is worth a line.
-fn damage(count: u64, found: &DamageFound, device: &str, settings: &Path) -> Option<String> {
-    /// Lines with a place. Chosen.
-    const NAMED: u64 = 5;
-    let remedy = format!(
-        "stop the service, and `thermocline check {}` names volumes and offsets",
-        settings.display()
-    );
-    let DamageFound { at, holds } = found;
-    let holds = holds.as_ref().map_or_else(String::new, |(volume, bytes)| {
-        format!(", {} of volume `{volume}` at byte {}", Bytes(bytes.end - bytes.start), bytes.start)
-    });
-    let is_power = count.is_multiple_of(10_u64.pow(count.ilog10()));
-    match count {
-        1..=NAMED => Some(format!(
-            "{device}: the block at {at}{holds}, cannot be read, or is not what was written; reading it is an error. \
-             {remedy}"
-        )),
-        _ if is_power => Some(format!("{count} reads have met damaged blocks; {remedy}")),
-        _ => None,
-    }
-}
-
-fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
-    let volumes = pool.volume_names().into_iter();
-    let volumes = volumes.filter_map(|name| pool.volume(name.as_str()));
-    volumes.map(|volume| export(volume, read_only)).collect()
-}
-
-fn export(volume: thermocline_runtime::Volume, read_only: bool) -> Export {
-    let name = volume.name().to_string();
-    let target = Granular::new(volume, Bytes::SECTOR);
-    Export { name, target: Arc::new(target), read_only }
-}
-
-/// A server that is polled on the pool's thread.
-struct PolledServer(Server);
-
-impl Poller for PolledServer {
-    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
-        self.0.turn(wait, pool.as_slice());
-    }
-
-    fn waker(&self) -> Waker {
-        let stopper = self.0.stopper();
-        Arc::new(move || stopper.wake())
-    }
-}
-
-/// Sees to it that the server has a thread: that of the pool, or its own where the storage cannot be waited for.
-fn house(pool: &Pool, server: Server) -> anyhow::Result<()> {
-    let stopper = server.stopper();
-    let Err(mut server) = pool.register(Box::new(PolledServer(server))) else { return Ok(()) };
-    let run = move || {
-        while !stopper.is_over() {
-            server.turn(None, None);
-        }
-    };
-    thread::Builder::new().name("thermocline-nbd".to_owned()).spawn(run)?;
-    Ok(())
 }

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::ensure;
 use clap::Args;
 use serde_json::Value;
+use thermocline_serve::{fetch, status_socket};
 
-use super::serve::control::Serving;
-use super::serve::{STATUS, sockets};
 use super::{CODES, print};
 
 /// Arguments of `stat`.
@@ -106,7 +105,7 @@ impl Amplification {
 /// `thermocline stat`.
 pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
     let socket = match args.pool.extension() {
-        Some(extension) if extension == "toml" => sockets::beside(&args.pool, STATUS),
+        Some(extension) if extension == "toml" => status_socket(&args.pool),
         _ => args.pool.clone(),
     };
     if let Some(interval) = args.interval {
@@ -234,27 +233,6 @@ fn sample(socket: &Path) -> anyhow::Result<Sample> {
         units: number(&engine["units"]),
         classes: if classes.len() > 1 { classes } else { Vec::new() },
     })
-}
-
-/// What the server whose status socket this is tells of itself.
-///
-/// # Errors
-/// When nobody listens there, or it is no such server.
-pub fn fetch(socket: &Path) -> anyhow::Result<Value> {
-    /// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
-    const LONGEST: u64 = 64 << 20;
-    /// A server that is well answers at once. Chosen.
-    const PATIENCE: Duration = Duration::from_secs(10);
-    let server = Serving::connect(socket).map_err(|error| {
-        anyhow!("{}: nothing is served there (`thermocline serve`): {error}", socket.display())
-    })?;
-    let answer = server.answer("GET /status HTTP/1.0\r\n\r\n", LONGEST, PATIENCE)?;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("{} does not speak HTTP", socket.display())
-    };
-    let first = head.lines().next().unwrap_or_default();
-    ensure!(first.contains(" 200 "), "{} answers: {first}", socket.display());
-    Ok(serde_json::from_str(body)?)
 }
 
 #[cfg(test)]

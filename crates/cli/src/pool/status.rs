@@ -12,16 +12,14 @@ use thermocline_format::DeviceState;
 use thermocline_ftl::UnitState;
 use thermocline_record::waterfall::FAST;
 use thermocline_runtime::{Settings, unit_bytes};
+use thermocline_serve::{
+    DrainStatus, FullnessReport, MediaStatus, ScrubReport, Serving, WearReport, fetch,
+    status_socket,
+};
 use thermocline_types::{Bytes, UnitId};
 
+use super::advice::{ROOM, risk};
 use super::open::on_trial;
-use super::serve::control::Serving;
-use super::serve::devices::DrainStatus;
-use super::serve::fullness::{FullnessReport, ROOM};
-use super::serve::scrubs::ScrubReport;
-use super::serve::state::MediaStatus;
-use super::serve::wear::WearReport;
-use super::serve::{STATUS, sockets};
 use super::volume::Listed;
 use super::{CODES, LabRun, print};
 use crate::waterfall;
@@ -113,9 +111,8 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if args.lab_command {
         return print(&format!("{}\n", LabRun::of(&settings)?.command()));
     }
-    let socket = sockets::beside(&args.settings, STATUS);
-    if Serving::at(&socket).is_some() {
-        let status = super::stat::fetch(&socket)?;
+    if Serving::of(&args.settings).is_some() {
+        let status = fetch(&status_socket(&args.settings))?;
         let json = || Ok(format!("{}\n", serde_json::to_string_pretty(&status)?));
         return print(&if args.json { json() } else { served(&status) }?);
     }
@@ -134,7 +131,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if units.retired > 0 {
         at_risk.push(format!("{} units are out of service", units.retired));
     }
-    at_risk.extend(pool.risks());
+    at_risk.extend(pool.groups.iter().filter_map(|(_, group)| risk(&group.status())));
     let scrub = ScrubReport::at_rest(&settings, engine.pool_id(), engine.geometry().units())?;
     at_risk.extend(scrub.as_ref().and_then(found_by));
     let status = Status {

@@ -9,15 +9,13 @@ use serde::{Deserialize, Serialize};
 use thermocline_engine::{Extent, HostRequest, Reply, VolumeInfo};
 use thermocline_format::{VolumeMedia, VolumeName};
 use thermocline_runtime::{AnyStorage, Settings};
+use thermocline_serve::{Error, LimitChange, Serving, Subject, fetch, lost, status_socket};
 use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
 
 use super::device::Room;
 use super::give_up;
-use super::lost;
 use super::open::{Advised as _, Opened, on_trial, to_write};
-use super::serve::control::{LimitChange, Serving, Subject};
-use super::serve::{STATUS, sockets};
 use super::{CODES, ListArgs, print};
 
 /// What can be done with volumes.
@@ -245,7 +243,7 @@ fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {
 
 fn limit(args: &LimitArgs) -> anyhow::Result<ExitCode> {
     Settings::load(&args.settings)?;
-    let server = Serving::at(&sockets::beside(&args.settings, STATUS)).context(
+    let server = Serving::of(&args.settings).context(
         "the pool is not served, and limits are those of a service: state them in [[volumes]] of the settings",
     )?;
     let [bandwidth_bytes, reserve_bytes] =
@@ -278,14 +276,13 @@ impl Clients {
 /// Changes a pool by asking its server, if it has one, or else with `here`.
 fn change(
     settings: &Path,
-    ask: impl FnOnce(Serving) -> anyhow::Result<()>,
+    ask: impl FnOnce(Serving) -> Result<(), Error>,
     here: impl FnOnce(&mut Opened<AnyStorage>) -> anyhow::Result<Reply>,
 ) -> anyhow::Result<Option<Room>> {
     let loaded = Settings::load(settings)?;
-    let socket = sockets::beside(settings, STATUS);
-    if let Some(server) = Serving::at(&socket) {
+    if let Some(server) = Serving::of(settings) {
         ask(server)?;
-        return Ok(super::stat::fetch(&socket).ok().as_ref().and_then(Room::told));
+        return Ok(fetch(&status_socket(settings)).ok().as_ref().and_then(Room::told));
     }
     let mut pool = to_write(&loaded, false)?;
     here(&mut pool)?;
@@ -304,9 +301,8 @@ fn promised(room: Option<Room>) -> String {
 
 fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
-    let socket = sockets::beside(&args.settings, STATUS);
-    let volumes: Vec<Listed> = if Serving::at(&socket).is_some() {
-        let mut status = super::stat::fetch(&socket)?;
+    let volumes: Vec<Listed> = if Serving::of(&args.settings).is_some() {
+        let mut status = fetch(&status_socket(&args.settings))?;
         serde_json::from_value(status["volumes"].take()).context("no list of volumes")?
     } else {
         let mut pool = on_trial(&settings)?;

@@ -9,9 +9,9 @@ use thermocline_types::{Bytes, DeviceId, UnitId};
 use super::raids::Place;
 use super::several::{Made, PoolFound};
 use super::{MediaError, UnitStorage, raids, unit_bytes};
-use crate::Device;
 use crate::settings::{DeviceKind, Settings};
 use crate::storage::Access;
+use crate::{Device, Remedy};
 
 /// What becomes of a device of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +42,21 @@ impl Settings {
         change: DeviceChange,
         access: Access,
     ) -> Result<UnitStorage, MediaError> {
-        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        let no = |why: String| MediaError::no_change(path, why);
         let own = self.groups().into_iter().find(|group| has(group, path));
         let own = own.ok_or_else(|| no("the settings name no such [[device]]".to_owned()))?;
         match change {
             DeviceChange::Attach => self.attached(&own, path),
             DeviceChange::Detach => {
-                if let Ok(found) = self.find_all() {
-                    found.is_draining(path).map_err(no)?;
+                if self.find_all().is_ok_and(|found| !found.is_draining(path)) {
+                    return Err(MediaError::no_change_before(path, NOT_DRAINED, Remedy::Drain));
                 }
                 // It may be broken, and is not needed.
                 let leaves = [DeviceState::Draining, DeviceState::Lost];
                 self.without(path).gone(path, DeviceState::Detached, Some(&leaves), access)
             }
             DeviceChange::Lose if own[0].device().class == MediaClass::Fast => {
-                Err(no(FAST_STAYS.to_owned()))
+                Err(MediaError::no_change_before(path, FAST_STAYS, Remedy::DrainIfReadable))
             }
             DeviceChange::Lose => self.without(path).gone(path, DeviceState::Lost, None, access),
             DeviceChange::Grow => self.grown(path, access),
@@ -136,7 +136,7 @@ impl Settings {
     }
 
     fn attached(&self, own: &[Settings], path: &Path) -> Result<UnitStorage, MediaError> {
-        let no = |why: &str| MediaError::NoChange { path: path.to_owned(), why: why.to_owned() };
+        let no = |why: &str| MediaError::no_change(path, why);
         if self.without(path).devices.is_empty() {
             return Err(no("the settings name no other device, and so no pool to attach it to"));
         }
@@ -171,12 +171,14 @@ impl Settings {
     /// The storage of the pool with as many units on the device at `path` as that holds now; a file is made as long as
     /// the settings say.
     fn grown(&self, path: &Path, access: Access) -> Result<UnitStorage, MediaError> {
-        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        let no = |why: String| MediaError::no_change(path, why);
         let mut found = self.find_all()?.with_its_home()?;
         let geometry = found.geometry;
         let number = found.number_of(path).expect("all devices are found").index();
         let group = found.groups[number].as_mut().expect("it has a number");
-        let [one] = group.as_mut_slice() else { return Err(no(GROUP_GROWS.to_owned())) };
+        let [one] = group.as_mut_slice() else {
+            return Err(MediaError::no_change_before(path, GROUP_GROWS, Remedy::Exchange));
+        };
         if !matches!(one.kind(), DeviceKind::File | DeviceKind::Block) {
             return Err(no("only files and conventional block devices grow".to_owned()));
         }
@@ -204,7 +206,7 @@ impl Settings {
         from: Option<&[DeviceState]>,
         access: Access,
     ) -> Result<UnitStorage, MediaError> {
-        let no = |why: String| MediaError::NoChange { path: path.to_owned(), why };
+        let no = |why: String| MediaError::no_change(path, why);
         if self.devices.is_empty() {
             return Err(no("it is the only device".to_owned()));
         }
@@ -222,7 +224,7 @@ impl Settings {
         };
         let before = found.geometry.device(leaves).state;
         if from.is_some_and(|from| !from.contains(&before)) {
-            return Err(no(NOT_DRAINED.to_owned()));
+            return Err(MediaError::no_change_before(path, NOT_DRAINED, Remedy::Drain));
         }
         found.geometry = with_state(&found.geometry, leaves.index(), state).map_err(no)?;
         found.open(access)
@@ -256,13 +258,11 @@ impl Settings {
 }
 
 const FAST_STAYS: &str = "it is a fast device, with the maps of all volumes and what was not destaged: the pool cannot go \
-                          on without it. Bring it back; if it can still be read, `thermocline device drain` moves what it \
-                          holds; if it is lost, so is the pool, and a backup is all there is";
+                          on without it. Bring it back; if it is lost, so is the pool, and a backup is all there is";
 
-const NOT_DRAINED: &str = "it is not drained: `thermocline device drain` first";
+const NOT_DRAINED: &str = "it is not drained";
 
-const GROUP_GROWS: &str = "pairs and striped groups do not grow: attach a larger one, or have it take the place of this \
-                           one with `thermocline device replace --instead-of`";
+const GROUP_GROWS: &str = "pairs and striped groups do not grow: attach a larger one";
 
 const NOT_LAST: &str = "other devices come behind it in the pool, and only the last one grows: attach another device, or, \
                         of a drive that is larger now, a partition of what is new";
@@ -286,10 +286,9 @@ impl PoolFound {
         number.map(|number| DeviceId(number as u8))
     }
 
-    fn is_draining(&self, path: &Path) -> Result<(), String> {
+    fn is_draining(&self, path: &Path) -> bool {
         let state = self.number_of(path).map(|number| self.geometry.device(number).state);
-        let drains = state == Some(DeviceState::Draining);
-        if drains { Ok(()) } else { Err(NOT_DRAINED.to_owned()) }
+        state == Some(DeviceState::Draining)
     }
 }
 
@@ -325,9 +324,8 @@ fn geometry_of(old: &Geometry, devices: &[PoolDevice]) -> Result<Geometry, Strin
 fn emptied(media: UnitStorage, device: DeviceId, path: &Path) -> Result<UnitStorage, MediaError> {
     let UnitStorage { storage, geometry, groups } = media;
     let mut on = Device::new(storage, geometry);
-    let no = |error: thermocline_engine::DeviceError| MediaError::NoChange {
-        path: path.to_owned(),
-        why: format!("what is on it cannot be overwritten: {error}"),
+    let no = |error: thermocline_engine::DeviceError| {
+        MediaError::no_change(path, format!("what is on it cannot be overwritten: {error}"))
     };
     let reports = match on.carry_out(DeviceCmd::ReportUnits).map_err(no)? {
         Done::Units(reports) => reports,

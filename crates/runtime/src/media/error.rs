@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thermocline_format::{DecodeError, PoolId, RaidLevel};
 
 use super::RaidRefusal;
+use crate::Remedy;
 use crate::settings::SettingsError;
 use crate::storage::{Fault, OpenError, OpenErrorKind};
 
@@ -131,11 +132,7 @@ pub enum MediaError {
         why: String,
     },
     /// A device is not one of the pool's.
-    #[error(
-        "{}: this is no device of the pool yet; `thermocline device attach POOL.toml {}` makes it one, or take it out of \
-         the settings",
-        path.display(), path.display()
-    )]
+    #[error("{}: this is no device of the pool yet", path.display())]
     NotAttached {
         /// Where.
         path: PathBuf,
@@ -147,6 +144,8 @@ pub enum MediaError {
         path: PathBuf,
         /// Why not.
         why: String,
+        /// What makes it possible.
+        remedy: Option<Remedy>,
     },
     /// The device with the records that count is not the one that was last used.
     #[error(
@@ -174,9 +173,7 @@ pub enum MediaError {
         why: Box<MediaError>,
     },
     /// A device for capacity is missing.
-    #[error(
-        "{why}; if it is gone for good, `thermocline device lose POOL.toml {}` lists what is lost with it", path.display()
-    )]
+    #[error("{why}")]
     NoCapacity {
         /// Where the settings say that it is.
         path: PathBuf,
@@ -186,7 +183,7 @@ pub enum MediaError {
     /// No pool was found.
     #[error(
         "{}: there is no pool here. If there should be one, check the path: a device that has left its pool holds none, and \
-         the others go on without it. `thermocline format` makes a new one", path.display()
+         the others go on without it", path.display()
     )]
     NoPool {
         /// Where.
@@ -195,6 +192,33 @@ pub enum MediaError {
 }
 
 impl MediaError {
+    /// The step that resolves the error, if there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            MediaError::NotAttached { path } => Some(Remedy::Attach { path: path.clone() }),
+            MediaError::NoCapacity { path, .. } => Some(Remedy::Lose { path: path.clone() }),
+            MediaError::NoChange { remedy, .. } => remedy.clone(),
+            MediaError::NoPool { .. } => Some(Remedy::Format),
+            MediaError::Raid(refusal) => refusal.remedy(),
+            _ => None,
+        }
+    }
+
+    /// A device at `path` cannot be changed.
+    pub(super) fn no_change(path: &Path, why: impl Into<String>) -> MediaError {
+        MediaError::NoChange { path: path.to_owned(), why: why.into(), remedy: None }
+    }
+
+    /// A device at `path` cannot be changed before `remedy`.
+    pub(super) fn no_change_before(
+        path: &Path,
+        why: impl Into<String>,
+        remedy: Remedy,
+    ) -> MediaError {
+        MediaError::NoChange { path: path.to_owned(), why: why.into(), remedy: Some(remedy) }
+    }
+
     /// Whether nothing is there, or no file.
     pub(super) fn is_blank(&self) -> bool {
         match self {

@@ -14,6 +14,7 @@ use thermocline_format::{
 use thermocline_types::Bytes;
 
 use super::{AnyStorage, MediaError, contents};
+use crate::Remedy;
 use crate::settings::Settings;
 use crate::settings::groups::level_of;
 use crate::storage::{
@@ -199,8 +200,7 @@ impl fmt::Display for RaidRefusal {
             }
             RaidError::Split(one, other) if self.is_pair() => write!(
                 f,
-                "{} and {} were each written while the other was away. Choose the side to lose: `thermocline device \
-                 replace POOL.toml PATH --yes-destroy PATH`",
+                "{} and {} were each written while the other was away",
                 path(one),
                 path(other)
             ),
@@ -210,13 +210,9 @@ impl fmt::Display for RaidRefusal {
                 let member = self.kind.member();
                 write!(f, "{one} and {other} are copies of one {member}; name only the newer one")
             }
-            RaidError::Split(one, other) => write!(
-                f,
-                "{} and {} were each used without the other. Choose the member to believe: `thermocline device \
-                 keep POOL.toml PATH`",
-                path(one),
-                path(other)
-            ),
+            RaidError::Split(one, other) => {
+                write!(f, "{} and {} were each used without the other", path(one), path(other))
+            }
             RaidError::OtherGroup(one, other) => {
                 let (one, other, error) = (path(one), path(other), &self.error);
                 write!(f, "{one} and {other}: {error}; name the members of one group")
@@ -232,6 +228,24 @@ impl fmt::Display for RaidRefusal {
 }
 
 impl RaidRefusal {
+    /// The step that resolves it, if there is one.
+    pub(super) fn remedy(&self) -> Option<Remedy> {
+        let keep = |side: usize, despite_loss| Remedy::Keep {
+            path: self.paths[side].clone(),
+            lost: self.paths[1 - side].clone(),
+            despite_loss,
+        };
+        match &self.error {
+            RaidError::Alone(index) => Some(keep(*index, false)),
+            RaidError::TooFew { stale, .. } if self.is_pair() && stale.len() == 1 => {
+                Some(keep(stale[0], true))
+            }
+            RaidError::Split(..) if self.is_pair() => Some(Remedy::ChooseLost),
+            RaidError::Split(..) => Some(Remedy::ChooseKept),
+            _ => None,
+        }
+    }
+
     fn is_pair(&self) -> bool {
         self.kind == GroupKind::Mirror
     }
@@ -248,18 +262,14 @@ impl RaidRefusal {
         write!(
             f,
             "{one} is present, but {two} is missing{why}. If the pool was served from {two} alone since, {one} is \
-             older. Bring {two} back. If {two} is lost, run `thermocline device keep POOL.toml {one}`"
+             older. Bring {two} back"
         )
     }
 
     /// A side of a pair lacks data, and the other side is missing.
     fn lacks(&self, side: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (one, (two, why)) = (self.paths[side].display(), self.other(side));
-        write!(
-            f,
-            "{one} lacks data that {two} has{why}. Bring {two} back. If {two} is lost, `thermocline device keep \
-             POOL.toml {one} --despite-loss` uses the data on {one}"
-        )
+        write!(f, "{one} lacks data that {two} has{why}. Bring {two} back")
     }
 
     fn too_few(
@@ -401,7 +411,7 @@ pub(super) fn open_raid(
         }));
     }
     let (storage, handle) = opened(group, paths, why, storages, start, access);
-    refusal.into_iter().for_each(|refusal| handle.refuse(refusal.to_string()));
+    refusal.into_iter().for_each(|refusal| handle.refuse(refusal.to_string(), refusal.remedy()));
     Ok((storage, handle))
 }
 
@@ -583,15 +593,15 @@ fn may_be_kept(
     } else if is_alone(1 - own) {
         format!(
             "the label of {other} says that {other} alone has everything. {other} was written while {one} was away, is \
-             the source that fills {one}, or was kept by `device keep`. To lose {other}, run `thermocline device \
-             replace POOL.toml {other} --yes-destroy {other}`"
+             the source that fills {one}, or was declared authoritative"
         )
     } else if labels[own].as_ref().is_some_and(|label| label.event == 0) {
         format!("the side is new, and nothing was copied to it yet: {other} has all data")
     } else {
         return Ok(());
     };
-    Err(MediaError::NoChange { path, why })
+    let remedy = is_alone(1 - own).then_some(Remedy::Overwrite { path: two });
+    Err(MediaError::NoChange { path, why, remedy })
 }
 
 /// Approximate bytes for data of a group of these devices.

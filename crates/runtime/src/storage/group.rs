@@ -8,6 +8,7 @@ use thermocline_array::{MemberState, WrittenBytes};
 use thermocline_types::Bytes;
 
 use super::{Storage, Waker};
+use crate::Remedy;
 
 /// A member of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,13 +84,25 @@ pub struct GroupStatus {
     pub repaired: u64,
     /// Why the pool is open for inspection and cannot be served, with the steps to take first.
     pub refusal: Option<String>,
+    /// The step that resolves the refusal.
+    pub refusal_remedy: Option<Remedy>,
 }
 
 impl GroupStatus {
     pub(super) fn new(kind: GroupKind, name: String, members: Vec<MemberStatus>) -> GroupStatus {
         let (lacking, holes, filled) = (Bytes(0), Bytes(0), Bytes(0));
-        let (repaired, refusal) = (0, None);
-        GroupStatus { kind, name, members, lacking, holes, filled, repaired, refusal }
+        let (repaired, refusal, refusal_remedy) = (0, None, None);
+        GroupStatus {
+            kind,
+            name,
+            members,
+            lacking,
+            holes,
+            filled,
+            repaired,
+            refusal,
+            refusal_remedy,
+        }
     }
 
     /// Bytes written to all members since the group was opened, by cause.
@@ -105,7 +118,7 @@ impl GroupStatus {
         self.members.iter().all(|member| member.standing == MemberState::Current)
     }
 
-    /// The risk and the remedy, as a sentence without its end; `None` without a risk.
+    /// The risk, as a sentence without its end; `None` without a risk.
     #[must_use]
     pub fn risk(&self) -> Option<String> {
         if let Some(refusal) = &self.refusal {
@@ -131,16 +144,26 @@ impl GroupStatus {
                 self.lacking
             ),
             _ => format!(
-                "{kind} `{name}`: {path} is out ({}), so {so}; set `path` in the settings to a new device and run \
-                 `thermocline device replace POOL.toml PATH`",
+                "{kind} `{name}`: {path} is out ({}), so {so}",
                 member.why.as_deref().unwrap_or("it is missing"),
             ),
         })
     }
+
+    /// The step that ends the risk, if there is one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        let member = self.members.iter().find(|one| one.standing != MemberState::Current);
+        let is_out = member.is_some_and(|member| member.standing == MemberState::Out);
+        match self.refusal {
+            Some(_) => self.refusal_remedy.clone(),
+            None => is_out.then_some(Remedy::ReplaceMember),
+        }
+    }
 }
 
 /// Receives notices of a group for an operator, on the thread of its pool.
-type Listener = Box<dyn FnMut(&str) + Send>;
+type Listener = Box<dyn FnMut(&str, Option<&Remedy>) + Send>;
 
 /// State shared by the group and its handles.
 pub(super) struct Shared {
@@ -150,7 +173,7 @@ pub(super) struct Shared {
     wake: Option<Waker>,
     listener: Option<Listener>,
     /// Notices before the first listener.
-    unheard: VecDeque<String>,
+    unheard: VecDeque<(String, Option<Remedy>)>,
 }
 
 /// A handle of a group. Clones share one group.
@@ -177,14 +200,15 @@ impl Group {
     }
 
     /// Marks the group as open for inspection only. `refusal` has the reason.
-    pub(crate) fn refuse(&self, refusal: String) {
-        self.shared().status.refusal = Some(refusal);
+    pub(crate) fn refuse(&self, refusal: String, remedy: Option<Remedy>) {
+        let status = &mut self.shared().status;
+        (status.refusal, status.refusal_remedy) = (Some(refusal), remedy);
     }
 
     /// Sends all notices to `listener`, including those since the opening.
     pub fn listen(&self, mut listener: Listener) {
         let mut shared = self.shared();
-        shared.unheard.drain(..).for_each(|text| listener(&text));
+        shared.unheard.drain(..).for_each(|(text, remedy)| listener(&text, remedy.as_ref()));
         shared.listener = Some(listener);
     }
 
@@ -231,15 +255,15 @@ impl Group {
         self.shared().wake = Some(wake);
     }
 
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str, remedy: Option<Remedy>) {
         /// Chosen, not measured.
         const MOST: usize = 64;
         let mut shared = self.shared();
         let text = format!("{} `{}`: {text}", shared.status.kind.name(), shared.status.name);
         let Shared { listener, unheard, .. } = &mut *shared;
         match listener {
-            Some(listener) => listener(&text),
-            None if unheard.len() < MOST => unheard.push_back(text),
+            Some(listener) => listener(&text, remedy.as_ref()),
+            None if unheard.len() < MOST => unheard.push_back((text, remedy)),
             None => {}
         }
     }

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use thermocline_engine::{HostError, Notice};
-use thermocline_format::{DeviceState, Geometry};
+use thermocline_format::DeviceState;
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{DeviceChange, Driver, Settings};
+use thermocline_serve::{ChangeName, DeviceRequest, Serving, refuse_to_destroy, status_socket};
 use thermocline_types::DeviceId;
 
 use super::super::open::{Advised as _, broken, to_change};
-use super::super::serve::control::Serving;
-use super::super::serve::devices::{ChangeName, DeviceRequest, refuse_to_destroy};
-use super::super::serve::{STATUS, sockets};
 use super::super::{Broken, print};
 use super::{DrainArgs, Looked, MemberArgs, NewArgs, Room, class_name, named};
 use crate::interrupt::{self, Interrupt};
@@ -233,12 +231,12 @@ impl Named {
     }
 
     fn socket(&self) -> PathBuf {
-        sockets::beside(self.settings.file(), STATUS)
+        status_socket(self.settings.file())
     }
 
     /// Whoever serves the pool.
     fn server(&self) -> Option<Serving> {
-        Serving::at(&self.socket())
+        Serving::of(self.settings.file())
     }
 
     fn request(&self, change: ChangeName, yes_destroy: &[String]) -> DeviceRequest {
@@ -316,10 +314,4 @@ fn drained_by_server(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u3
         bar.set(f64::from(all - now.min(all)) / f64::from(all.max(1)));
     }
     Ok(now)
-}
-
-/// The devices that are drained.
-pub fn draining(geometry: &Geometry) -> impl Iterator<Item = DeviceId> {
-    let drains = |device: &DeviceId| geometry.device(*device).state == DeviceState::Draining;
-    geometry.present().map(|(device, _)| device).filter(drains)
 }

@@ -7,16 +7,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize as _;
 use thermocline_engine::Config;
 use thermocline_format::PoolId;
-use thermocline_runtime::opening::unused;
+use thermocline_runtime::opening::{short_of_fast, unused};
 use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
+use thermocline_serve::{FullnessReport, GroupsTold, fetch, status_socket};
 use thermocline_types::Bytes;
 
-use super::super::open::{MORE_FAST, Opened, is_in_use, on_trial, short_of_fast, unused_device};
-use super::super::serve::devices::GroupsTold;
-use super::super::serve::fullness::{FullnessReport, ROOM};
-use super::super::serve::{STATUS, sockets};
-use super::super::stat::fetch;
+use super::super::advice::{MORE_FAST, ROOM, risk, told, unused_device, with};
+use super::super::open::{Opened, is_in_use, on_trial};
 use super::{Finding, device};
 
 /// What is found of the pool that the settings at `path` describe.
@@ -39,9 +37,9 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             let mut findings = vec![Finding::ok("pool", reason)];
             let aside = unused(settings, &settings.of_pool()).into_iter();
             let remedy = "as it says; the pool does without it";
-            findings.extend(
-                aside.map(|path| Finding::warn("devices", unused_device(settings, &path), remedy)),
-            );
+            findings.extend(aside.map(|path| {
+                Finding::warn("devices", unused_device(settings.file(), &path), remedy)
+            }));
             findings.extend(sizes(&pool.config, &pool.sizes()));
             let marks = settings.fullness_marks();
             findings.push(room(&FullnessReport::of(&engine.occupancy(), marks)));
@@ -51,13 +49,13 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
         Err(error) => error,
     };
     if is_in_use(&error) {
-        return in_use(&sockets::beside(path, STATUS));
+        return in_use(&status_socket(path));
     }
     match error.downcast_ref() {
         Some(MediaError::NoPool { .. }) => planned(settings),
         _ => {
             let remedy = "as it says";
-            vec![Finding::fail("pool", format!("it does not open: {error:#}"), remedy)]
+            vec![Finding::fail("pool", format!("it does not open: {}", told(&error)), remedy)]
         }
     }
 }
@@ -74,7 +72,7 @@ fn in_use(socket: &Path) -> Vec<Finding> {
             let remedy = "look at the server, and stop it if it does nothing";
             return vec![Finding::warn(
                 "pool",
-                format!("it is being served, but {error:#}"),
+                format!("it is being served, but {}", told(&error.into())),
                 remedy,
             )];
         }
@@ -107,9 +105,10 @@ fn room(fullness: &FullnessReport) -> Finding {
 fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
     let status = pool.groups.iter().map(|(_, group)| group.status());
     let finding = |status: GroupStatus| match status.refusal {
-        None => group(status.kind, &status.name, status.risk()),
+        None => group(status.kind, &status.name, risk(&status)),
         Some(refusal) => {
-            Finding::fail(status.kind.name(), refusal, "without that it is not served")
+            let reason = with(&refusal, status.refusal_remedy.as_ref());
+            Finding::fail(status.kind.name(), reason, "without that it is not served")
         }
     };
     status.map(finding).collect()
@@ -130,7 +129,7 @@ fn planned(settings: &Settings) -> Vec<Finding> {
     let config = match plan(settings) {
         Ok(config) => config,
         Err(error) => {
-            let reason = format!("none can be made: {error:#}");
+            let reason = format!("none can be made: {}", told(&error));
             findings.push(Finding::fail("volumes", reason, "change the settings as it says"));
             return findings;
         }
@@ -170,7 +169,7 @@ fn contents(settings: &Settings) -> Finding {
             Finding::warn("pool", "there is none, but other data", remedy)
         }
         Err(error) => {
-            let reason = format!("it cannot be read: {error:#}");
+            let reason = format!("it cannot be read: {}", told(&error.into()));
             Finding::fail("pool", reason, "check the device")
         }
     }

@@ -9,15 +9,15 @@ use thermocline_format::LogicalBlock;
 use thermocline_nbd::{Limits, Tls, Validity, validity};
 use thermocline_runtime::storage::{Access, File, IoEngine, Layout, OpenErrorKind, Options};
 use thermocline_runtime::{ServeSettings, Settings};
+use thermocline_serve::sockets::{self, LONGEST};
+use thermocline_serve::{date, open_files, status_socket};
 
-use super::super::open_files;
-use super::super::serve::{STATUS, sockets};
 use super::Finding;
 
 /// What a pool with the settings at `path` needs to be served.
 pub fn for_pool(settings: &Settings, path: &Path) -> Vec<Finding> {
     let serve = &settings.serve;
-    let mut findings = vec![io_uring(settings, path), open_files(serve)];
+    let mut findings = vec![io_uring(settings, path), files(serve)];
     findings.push(socket(path, serve));
     findings.extend(network(serve));
     findings
@@ -59,7 +59,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
 }
 
 /// A server raises its limit as far as it may.
-fn open_files(serve: &ServeSettings) -> Finding {
+fn files(serve: &ServeSettings) -> Finding {
     let connections = serve.connections.unwrap_or(Limits::default().connections);
     let needed = open_files::needed(connections);
     match open_files::allowed() {
@@ -78,9 +78,8 @@ fn open_files(serve: &ServeSettings) -> Finding {
 
 /// Whether sockets can have the names that they are to have.
 fn socket(settings: &Path, serve: &ServeSettings) -> Finding {
-    use sockets::LONGEST;
     let own = serve.socket.clone().unwrap_or_else(|| sockets::beside(settings, "sock"));
-    for path in [own, sockets::beside(settings, STATUS)] {
+    for path in [own, status_socket(settings)] {
         let length = path.as_os_str().len();
         if length > LONGEST {
             let reason = format!("{} has {length} bytes; a socket has {LONGEST}", path.display());
@@ -148,20 +147,6 @@ fn encrypted(serve: &ServeSettings) -> Finding {
     Finding::ok("TLS", "certificates and key fit each other, and are valid")
 }
 
-/// A day and time of UTC, by the calendar of H. Hinnant's `civil_from_days`: years that begin in March.
-pub fn date(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, minutes) = (seconds / 86400 + 719_468, seconds % 86400 / 60);
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let (month, more) = if march < 10 { (march + 3, 0) } else { (march - 9, 1) };
-    let year = year + era * 400 + more;
-    format!("{year}-{month:02}-{day:02} at {:02}:{:02} UTC", minutes / 60, minutes % 60)
-}
-
 /// What clients on this machine may use. None of it is needed to serve.
 pub fn for_clients() -> Vec<Finding> {
     vec![kernel_nbd(), fuse(), programs()]
@@ -198,24 +183,4 @@ fn programs() -> Finding {
         return Finding::warn("clients", "there is none on this machine", remedy);
     }
     Finding::ok("clients", found.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (seconds, expected) in [
-            (0, "1970-01-01 at 00:00 UTC"),
-            (951_782_399, "2000-02-28 at 23:59 UTC"),
-            (951_782_400, "2000-02-29 at 00:00 UTC"),
-            (1_609_459_199, "2020-12-31 at 23:59 UTC"),
-            (1_772_323_200, "2026-03-01 at 00:00 UTC"),
-            (4_107_542_400, "2100-03-01 at 00:00 UTC"),
-        ] {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            assert_eq!(date(time), expected);
-        }
-    }
 }

@@ -1,34 +1,26 @@
 //! Signals that stop a server.
 
 use std::fs;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use thermocline_serve::StopHandle;
 
-/// SIGTERM, SIGINT and SIGHUP, as they come; SIGHUP, which the end of a terminal sends, unless it was ignored when the
-/// program began: so `nohup` keeps its meaning.
+/// Stops a server at SIGTERM, SIGINT and SIGHUP. SIGHUP, which the end of a terminal sends, does nothing if it was
+/// ignored when the program began: so `nohup` keeps its meaning.
 ///
 /// # Errors
 /// When the system has no thread to give, or lets no signals be handled.
-pub fn receive() -> anyhow::Result<(Sender<i32>, Receiver<i32>)> {
+pub fn stop_at_signals(server: StopHandle) -> anyhow::Result<()> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let all = [SIGTERM, SIGINT, SIGHUP];
     let wanted = all.into_iter().filter(|&signal| signal != SIGHUP || !ignores(&status, signal));
     let mut signals = Signals::new(wanted).context("signals cannot be handled")?;
-    let (sender, receiver) = channel();
-    let stopper = sender.clone();
-    let forward = move || {
-        for signal in signals.forever() {
-            if sender.send(signal).is_err() {
-                return;
-            }
-        }
-    };
+    let forward = move || signals.forever().for_each(|_| server.stop());
     thread::Builder::new().name("thermocline-signals".to_owned()).spawn(forward)?;
-    Ok((stopper, receiver))
+    Ok(())
 }
 
 /// Whether a process ignores a signal, by its `/proc/PID/status` (`proc_pid_status(5)`).

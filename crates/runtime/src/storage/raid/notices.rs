@@ -4,6 +4,7 @@ use thermocline_array::{ArrayNotice, MemberState};
 
 use super::super::{Fault, GroupKind};
 use super::Raid;
+use crate::Remedy;
 
 impl Raid {
     /// Sends a notice to the listeners of the group.
@@ -11,8 +12,9 @@ impl Raid {
         if let ArrayNotice::Failed { member, fault } = *notice {
             self.group.shared().status.members[member].why = Some(Fault::from(fault).to_string());
         }
+        let remedy = matches!(notice, ArrayNotice::Failed { .. }).then_some(Remedy::ReplaceMember);
         let text = self.text_of(notice);
-        self.group.say(&text);
+        self.group.say(&text, remedy);
     }
 
     fn text_of(&self, notice: &ArrayNotice) -> String {
@@ -26,8 +28,7 @@ impl Raid {
             ArrayNotice::AllCurrent if is_pair => "both sides are current".to_owned(),
             ArrayNotice::AllCurrent => "all members are current".to_owned(),
             ArrayNotice::Failed { member, fault } => format!(
-                "{} failed ({}), and the pool goes on without the device; {left}. Set `path` in the settings to a new \
-                 device and run `thermocline device replace POOL.toml PATH`",
+                "{} failed ({}), and the pool goes on without the device; {left}",
                 path(member),
                 Fault::from(fault)
             ),

@@ -5,30 +5,28 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use anyhow::{anyhow, ensure};
 use serde::{Deserialize, Serialize};
-use thermocline_engine::{Engine, Payload};
-use thermocline_format::Geometry;
+use thermocline_engine::{Engine, HostError, Payload};
+use thermocline_format::{DeviceState, Geometry};
+use thermocline_runtime::opening::{to_change, to_write};
 use thermocline_runtime::{
     Contents, DeviceChange, Group, GroupKind, GroupStatus, HeldFiles, MemberState, MemberStatus,
     Paths, Pool, ReopenError, Settings,
 };
 use thermocline_types::{DeviceId, UnitId};
 
-use super::super::device::draining;
-use super::super::open::{to_change, to_write};
-use super::super::say;
-use super::state::Failure;
+use crate::state::Health;
+use crate::{Error, News, Operator, StopHandle};
 
 /// The devices of a pool; clones are of the same.
 #[derive(Clone)]
-pub struct Devices {
+pub(crate) struct Devices {
     in_use: Arc<Mutex<InUse>>,
     end: End,
+    operator: Arc<dyn Operator>,
 }
 
 /// What the pool was opened with last, and groups got since.
@@ -61,25 +59,17 @@ fn places(settings: &Settings) -> Vec<(Range<u32>, String)> {
 
 /// Ends the service when there is no pool to serve any more.
 #[derive(Clone)]
-pub struct End {
-    /// Why.
-    pub failure: Failure,
-    /// Stops as a signal does.
-    pub stop: Sender<i32>,
-}
-
-impl End {
-    /// The program is to end, and to say why.
-    fn because(&self, text: &str) {
-        say(format_args!("{text}"));
-        // An earlier failure is the reason of this one. Without a receiver the program ends already.
-        let _ = (self.failure.set(text.to_owned()), self.stop.send(signal_hook::consts::SIGTERM));
-    }
+pub(crate) struct End {
+    /// Takes the reason.
+    pub health: Arc<Health>,
+    /// Stops the service.
+    pub stop: StopHandle,
 }
 
 /// What is told of a device that is several.
 #[derive(Serialize, Deserialize)]
 pub struct GroupStanding {
+    /// Name of the group.
     pub name: String,
     /// All members hold everything.
     pub whole: bool,
@@ -100,8 +90,10 @@ pub struct GroupStanding {
 /// A pair, as it is told.
 #[derive(Serialize, Deserialize)]
 pub struct MirrorStatus {
+    /// The pair as a whole.
     #[serde(flatten)]
     pub standing: GroupStanding,
+    /// Its two sides.
     pub sides: Vec<MemberTold>,
 }
 
@@ -110,16 +102,20 @@ pub struct MirrorStatus {
 pub struct RaidStatus {
     /// raid0 or raid5.
     pub kind: String,
+    /// The group as a whole.
     #[serde(flatten)]
     pub standing: GroupStanding,
+    /// Its members.
     pub members: Vec<MemberTold>,
 }
 
 /// All devices that are several.
 #[derive(Default, Serialize, Deserialize)]
 pub struct GroupsTold {
+    /// Mirrored pairs.
     #[serde(default)]
     pub mirrors: Vec<MirrorStatus>,
+    /// Striped groups.
     #[serde(default)]
     pub raids: Vec<RaidStatus>,
 }
@@ -143,8 +139,15 @@ impl fmt::Display for DrainStatus {
     }
 }
 
+/// The devices that are drained.
+pub fn draining(geometry: &Geometry) -> impl Iterator<Item = DeviceId> {
+    let drains = |device: &DeviceId| geometry.device(*device).state == DeviceState::Draining;
+    geometry.present().map(|(device, _)| device).filter(drains)
+}
+
 impl DrainStatus {
     /// All of a pool.
+    #[must_use]
     pub fn all<P: Payload>(engine: &Engine<P>) -> Vec<DrainStatus> {
         let all = draining(engine.geometry());
         all.map(|device| DrainStatus { device: device.0, units_left: engine.units_in_use(device) })
@@ -155,12 +158,14 @@ impl DrainStatus {
 /// A side of a pair, or a member of a striped group, as it is told.
 #[derive(Serialize, Deserialize)]
 pub struct MemberTold {
+    /// Path of the device.
     pub path: String,
     /// current, filling or out.
     pub state: String,
     /// Bytes written to it since the pool was opened.
     #[serde(default)]
     pub written_bytes: u64,
+    /// Reason of the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -183,10 +188,15 @@ pub struct DeviceRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeName {
+    /// [`DeviceChange::Attach`].
     Attach,
+    /// [`DeviceChange::Drain`].
     Drain,
+    /// [`DeviceChange::Keep`].
     Keep,
+    /// [`DeviceChange::Detach`].
     Detach,
+    /// [`DeviceChange::Grow`].
     Grow,
 }
 
@@ -203,15 +213,17 @@ impl From<ChangeName> for DeviceChange {
 }
 
 impl GroupsTold {
-    /// As they stand.
+    /// As they stand, with risks in these words.
     pub fn new<'a>(
         groups: impl Iterator<Item = &'a (usize, Group)>,
         geometry: &Geometry,
+        words: impl Fn(&News) -> String,
     ) -> GroupsTold {
         let mut told = GroupsTold::default();
         for (number, group) in groups.map(|(number, group)| (number, group.status())) {
             let size = u64::from(geometry.devices()[*number].units) * geometry.unit_bytes();
-            let (standing, members) = (GroupStanding::new(&group, size), MemberTold::all(&group));
+            let (standing, members) =
+                (GroupStanding::new(&group, size, &words), MemberTold::all(&group));
             match group.kind {
                 GroupKind::Mirror => told.mirrors.push(MirrorStatus { standing, sides: members }),
                 kind => {
@@ -233,7 +245,7 @@ impl GroupsTold {
 
 impl GroupStanding {
     /// Of a group of `size` bytes. A member that is out lacks all of it.
-    fn new(group: &GroupStatus, size: u64) -> GroupStanding {
+    fn new(group: &GroupStatus, size: u64, words: impl Fn(&News) -> String) -> GroupStanding {
         let is_out = |member: &MemberStatus| member.standing == MemberState::Out;
         let is_out = group.members.iter().any(is_out);
         GroupStanding {
@@ -247,7 +259,7 @@ impl GroupStanding {
                 .map(|(cause, bytes)| (cause.name().to_owned(), bytes))
                 .collect(),
             repaired: group.repaired,
-            risk: group.risk(),
+            risk: News::risk(group).as_ref().map(words),
         }
     }
 }
@@ -265,11 +277,15 @@ impl MemberTold {
 }
 
 impl Devices {
-    /// Those of the pool that was opened with these settings. What happens to them is said on standard error from now
-    /// on.
-    pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End) -> Devices {
+    /// Those of the pool that was opened with these settings. The operator is told of what happens to them.
+    pub fn new(
+        settings: Settings,
+        groups: Vec<(usize, Group)>,
+        end: End,
+        operator: Arc<dyn Operator>,
+    ) -> Devices {
         let in_use = InUse::new(settings.clone(), Paths::default(), Vec::new());
-        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end };
+        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end, operator };
         devices.adopt(settings, groups);
         devices
     }
@@ -277,9 +293,12 @@ impl Devices {
     /// The pool was opened with these.
     fn adopt(&self, settings: Settings, groups: Vec<(usize, Group)>) {
         for (_, group) in &groups {
-            group.listen(Box::new(|text| say(format_args!("{text}"))));
-            if let Some(risk) = group.status().risk() {
-                say(format_args!("{risk}"));
+            let operator = Arc::clone(&self.operator);
+            group.listen(Box::new(move |text, remedy| {
+                operator.say(&News::Group(text.to_owned(), remedy.cloned()));
+            }));
+            if let Some(risk) = News::risk(&group.status()) {
+                self.operator.say(&risk);
             }
         }
         *self.in_use() = {
@@ -298,7 +317,7 @@ impl Devices {
     ///
     /// # Errors
     /// When something cannot be opened, or is another one than before.
-    fn hold(&self, path: &Path, change: DeviceChange) -> anyhow::Result<HeldFiles> {
+    fn hold(&self, path: &Path, change: DeviceChange) -> Result<HeldFiles, Error> {
         let in_use = self.in_use();
         let members = in_use.groups.iter().flat_map(|(_, group)| group.status().members);
         let out = members.filter(|member| member.standing == MemberState::Out);
@@ -307,9 +326,14 @@ impl Devices {
         Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
+    /// Whoever is told of them.
+    pub fn operator(&self) -> &dyn Operator {
+        &*self.operator
+    }
+
     /// How all groups stand.
     pub fn status(&self, geometry: &Geometry) -> GroupsTold {
-        GroupsTold::new(self.in_use().groups.iter(), geometry)
+        GroupsTold::new(self.in_use().groups.iter(), geometry, |news| self.operator.words(news))
     }
 
     /// When the pool was opened last: counters of its engine begin then.
@@ -328,7 +352,7 @@ impl Devices {
     ///
     /// # Errors
     /// When it cannot be made. Then the pool is served as before.
-    pub fn make(&self, asked: &DeviceRequest, pool: &Pool) -> anyhow::Result<()> {
+    pub fn make(&self, asked: &DeviceRequest, pool: &Pool) -> Result<(), Error> {
         let file = self.in_use().settings.file().to_owned();
         let settings = Settings::load(&file)?;
         let Some(change) = asked.change else { return self.join(&settings, asked) };
@@ -339,7 +363,7 @@ impl Devices {
     }
 
     /// Gives a group a member.
-    fn join(&self, settings: &Settings, side: &DeviceRequest) -> anyhow::Result<()> {
+    fn join(&self, settings: &Settings, side: &DeviceRequest) -> Result<(), Error> {
         ensure_member(settings, &side.path)?;
         refuse_to_destroy(settings, side)?;
         let mut in_use = self.in_use();
@@ -356,7 +380,7 @@ impl Devices {
         path: &Path,
         change: DeviceChange,
         pool: &Pool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         let (devices, held_path) = (self.clone(), path.to_owned());
         let hold = move || devices.hold(&held_path, change);
         let (devices, path) = (self.clone(), path.to_owned());
@@ -372,7 +396,10 @@ impl Devices {
         let back = move || {
             let settings = devices.in_use().settings.of_pool();
             let opened = to_write(&settings, false);
-            let opened = opened.inspect_err(|error| say(format_args!("{error:#}"))).ok()?;
+            let operator = &devices.operator;
+            let tell = |error| operator.tell(&operator.reason(Error::Opening(error)));
+            let opened = opened.map_err(tell).ok()?;
+            opened.notes.iter().for_each(|note| _ = operator.say(&News::Opening(note.clone())));
             devices.adopt(settings, opened.groups);
             Some(opened.driver)
         };
@@ -380,15 +407,16 @@ impl Devices {
             ReopenError::Refused(error) => error,
             ReopenError::Lost(error) => {
                 let text = format!(
-                    "{error:#}; nor can the pool be opened as it was: the service ends; see why, and start it again"
+                    "{}; nor can the pool be opened as it was: the service ends; see why, and start it again",
+                    self.operator.reason(error)
                 );
-                self.end.because(&text);
-                anyhow!(text)
+                self.operator.tell(&text);
+                self.end.health.fail(text.clone());
+                self.end.stop.stop();
+                Error::Refused(text)
             }
-            ReopenError::NotClosed(error) => {
-                anyhow::Error::from(error).context("the pool cannot be closed for this")
-            }
-            ReopenError::Closed => anyhow!("the pool is closed"),
+            ReopenError::NotClosed(error @ HostError::Failed) => Error::Host(error),
+            other => Error::refused(other),
         })
     }
 }
@@ -396,38 +424,38 @@ impl Devices {
 /// Refuses a device that is no member of a group as one that is to be filled.
 ///
 /// # Errors
-/// With what exchanges such a device.
-pub fn ensure_member(settings: &Settings, path: &Path) -> anyhow::Result<()> {
+/// [`Error::NoMember`].
+pub fn ensure_member(settings: &Settings, path: &Path) -> Result<(), Error> {
     let alone = settings.devices.iter().find(|device| device.path == path);
     let alone = alone.is_some_and(|device| device.group().is_none());
-    let (shown, file) = (path.display(), settings.file().display());
-    ensure!(
-        !alone,
-        "{shown} is no member of a pair or striped group, so no other device can fill it: `thermocline device replace {file} \
-         NEW --instead-of {shown}` has NEW take its place"
-    );
+    if alone {
+        let (path, file) = (path.to_owned(), settings.file().to_owned());
+        return Err(Error::NoMember { path, file });
+    }
     Ok(())
 }
 
 /// Refuses if anything is on a device that was not named, or on a member of a group that is attached.
 ///
 /// # Errors
-/// With what is there, and what to say.
-pub fn refuse_to_destroy(settings: &Settings, new: &DeviceRequest) -> anyhow::Result<()> {
+/// [`Error::Occupied`].
+pub fn refuse_to_destroy(settings: &Settings, new: &DeviceRequest) -> Result<(), Error> {
     let is_it = |one: &Settings| one.device().path == new.path;
     let group = settings.groups().into_iter().find(|group| group.iter().any(is_it));
     let all = new.change == Some(ChangeName::Attach);
-    let shown = new.path.display();
     // What cannot be read is found out when it is attached.
     let is_attached = matches!(settings.device_number(&new.path), Ok(Some(_)));
-    ensure!(!all || !is_attached, "{shown} is a device of the pool already");
+    if all && is_attached {
+        let shown = new.path.display();
+        return Err(Error::Refused(format!("{shown} is a device of the pool already")));
+    }
     for side in group.iter().flatten().filter(|side| all || is_it(side)) {
         refuse_one(settings, side, &new.yes_destroy)?;
     }
     Ok(())
 }
 
-fn refuse_one(settings: &Settings, side: &Settings, named: &[String]) -> anyhow::Result<()> {
+fn refuse_one(settings: &Settings, side: &Settings, named: &[String]) -> Result<(), Error> {
     let what = match side.contents()? {
         Contents::Nothing => return Ok(()),
         Contents::Pool(pool) => format!("the pool {pool}, or a copy of it"),
@@ -438,9 +466,8 @@ fn refuse_one(settings: &Settings, side: &Settings, named: &[String]) -> anyhow:
     let shown = path.display().to_string();
     let same =
         |name: &String| *name == shown || settings.named(Path::new(name)).as_ref() == Some(path);
-    ensure!(
-        named.iter().any(same),
-        "{shown} holds {what}, which will be gone: to destroy it, say --yes-destroy {shown}"
-    );
-    Ok(())
+    if named.iter().any(same) {
+        return Ok(());
+    }
+    Err(Error::Occupied { path: path.clone(), what })
 }

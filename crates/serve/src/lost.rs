@@ -1,8 +1,9 @@
 //! What is in the way of a smaller volume: data beyond its new end, which would be gone.
 
-use anyhow::bail;
 use thermocline_engine::{Extent, HostError, Run};
 use thermocline_types::Bytes;
+
+use crate::Error;
 
 /// Agrees that the volume called `name` loses the blocks of `beyond`, if these hold nothing or `destroyed` is its name.
 /// `runs` tells what of an extent is mapped, from its first block on.
@@ -14,21 +15,17 @@ pub fn agree(
     beyond: Extent,
     destroyed: Option<&str>,
     runs: impl FnMut(Extent) -> Result<Vec<Run>, HostError>,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     if destroyed == Some(name) {
         return Ok(());
     }
     let blocks = mapped(beyond, runs)?;
-    let data = format!(
-        "volume `{name}` has {} of data ({blocks} blocks) beyond {}",
-        Bytes(blocks * Bytes::BLOCK.0),
-        Bytes(beyond.lba * Bytes::BLOCK.0)
-    );
-    match destroyed {
-        _ if blocks == 0 => Ok(()),
-        Some(other) => bail!("{data}; --yes-destroy names `{other}`, which is not that volume"),
-        None => bail!("{data}, which would be gone: to destroy them, say --yes-destroy {name}"),
+    if blocks == 0 {
+        return Ok(());
     }
+    let (volume, end) = (name.to_owned(), Bytes(beyond.lba * Bytes::BLOCK.0));
+    let named = destroyed.map(str::to_owned);
+    Err(Error::DataBeyond { volume, blocks, end, named })
 }
 
 /// Blocks of `extent` that are mapped; those that are not in memory yet count.
@@ -64,11 +61,9 @@ mod tests {
     fn what_would_be_lost_is_counted_and_named() {
         let beyond = |lba| Extent { volume: VolumeId(1), lba, blocks: 200 - lba };
         let asked = agree("v", beyond(64), None, runs).expect_err("it has data there");
-        let expected = "volume `v` has 132 KiB of data (33 blocks) beyond 256 KiB, which would be gone: to destroy \
-                        them, say --yes-destroy v";
-        assert_eq!(asked.to_string(), expected);
+        assert_eq!(asked.to_string(), "volume `v` has 132 KiB of data (33 blocks) beyond 256 KiB");
         let other = agree("v", beyond(64), Some("w"), runs).expect_err("another one");
-        assert!(other.to_string().contains("--yes-destroy names `w`"), "{other}");
+        assert!(matches!(other, Error::DataBeyond { named: Some(name), .. } if name == "w"));
         agree("v", beyond(64), Some("v"), runs).expect("it was named");
         agree("v", beyond(199), None, runs).expect("nothing is there");
     }

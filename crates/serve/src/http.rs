@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST};
@@ -37,11 +36,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{AbortHandle, spawn, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-use super::control::Change;
-use super::fronts::Fronts;
-use super::metrics;
-use super::sockets::{SocketFile, listen};
-use super::state::State;
+use crate::control::Change;
+use crate::fronts::Fronts;
+use crate::sockets::{SocketFile, listen};
+use crate::state::State;
+use crate::{Error, metrics};
 
 /// Connections at once, of the socket and of the port each. Chosen, not measured.
 pub const CONNECTIONS: usize = 64;
@@ -77,10 +76,10 @@ impl Site {
     ///
     /// # Errors
     /// When one cannot be had.
-    pub fn open(path: &Path, address: Option<&str>, hosts: Vec<String>) -> anyhow::Result<Site> {
+    pub fn open(path: &Path, address: Option<&str>, hosts: Vec<String>) -> Result<Site, Error> {
         let bind = |address: &str| {
             let socket = net::TcpListener::bind(address);
-            socket.map_err(|error| anyhow!("no HTTP on {address}: {error}"))
+            socket.map_err(|error| Error::Refused(format!("no HTTP on {address}: {error}")))
         };
         let port = address.map(bind).transpose()?;
         let (local, file) = listen(path)?;
@@ -92,9 +91,9 @@ impl Site {
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> anyhow::Result<SocketFile> {
+    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> Result<SocketFile, Error> {
         let Site { local, file, port, hosts } = self;
-        let runtime = runtime().context("no threads for HTTP")?;
+        let runtime = runtime().map_err(Error::io("no threads for HTTP"))?;
         let mut doors = Vec::new();
         {
             let _inside = runtime.enter();
@@ -264,7 +263,7 @@ impl Desk {
             return match change.make(body, &pool, fronts, self.state.devices()) {
                 Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
                 Ok(()) => plain(StatusCode::OK, "done"),
-                Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(&error)),
+                Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(error)),
             };
         }
         if *method != Method::GET {
@@ -272,7 +271,7 @@ impl Desk {
                         DELETE /volumes/NAME, POST /devices, POST /trace and DELETE /trace";
             return plain(StatusCode::METHOD_NOT_ALLOWED, text);
         }
-        let (kind, text): (_, fn(&super::state::Status) -> String) = match url {
+        let (kind, text): (_, fn(&crate::state::Status) -> String) = match url {
             "/metrics" => ("text/plain; version=0.0.4", metrics::text),
             "/status" => ("application/json", |status| {
                 serde_json::to_string(status).expect("it has no keys but texts") + "\n"

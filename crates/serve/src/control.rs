@@ -1,25 +1,21 @@
 //! Changes of a pool that is being served, as requests on its status socket.
 
-use std::fmt;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thermocline_engine::{Extent, HostError};
-use thermocline_format::{VolumeMedia, VolumeName};
+use thermocline_format::VolumeName;
 use thermocline_runtime::{Pool, VolumeLimits};
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
 
-use super::super::{lost, refusal};
-use super::devices::{DeviceRequest, Devices};
-use super::fronts::Fronts;
-use super::sockets::{escaped, server_of, unescaped};
+use crate::devices::Devices;
+use crate::fronts::Fronts;
+use crate::sockets::{escaped, unescaped};
+use crate::{Error, lost, server};
 
 /// In a query: the change is to be made though clients use the volume.
 const DESPITE_CLIENTS: &str = "despite=clients";
@@ -29,22 +25,19 @@ const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `y
                            `media`, or any of `share`, `iops`, \
                            `bandwidth_bytes` and `reserve_bytes`";
 
-/// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
-const PATIENCE: Duration = Duration::from_secs(300);
-
 /// How long what waits to be recorded may take. Chosen.
 const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What may happen to volumes and devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// `POST /volumes` with a [`NewVolume`].
     Create,
     /// `PATCH /volumes/NAME` with a [`Size`], a [`Media`] or [`LimitChange`].
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
     Delete(Subject),
-    /// `POST /devices` with a [`DeviceRequest`].
+    /// `POST /devices` with a [`crate::DeviceRequest`].
     Device,
     /// `POST /trace` with a [`NewTrace`]: requests are recorded from now on.
     Record,
@@ -64,36 +57,36 @@ pub struct Subject {
 /// Body of a creation.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewVolume {
-    name: String,
-    size_bytes: u64,
+pub(crate) struct NewVolume {
+    pub name: String,
+    pub size_bytes: u64,
     /// What the pool keeps writable for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    reserve_bytes: Option<u64>,
+    pub reserve_bytes: Option<u64>,
 }
 
 /// Body of a recording.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewTrace {
-    path: PathBuf,
+pub(crate) struct NewTrace {
+    pub path: PathBuf,
 }
 
 /// Body of a change of size.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Size {
-    size_bytes: u64,
+pub(crate) struct Size {
+    pub size_bytes: u64,
     /// The name of the volume, if data beyond a smaller size may be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    yes_destroy: Option<String>,
+    pub yes_destroy: Option<String>,
 }
 
 /// Body of a change of media.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Media {
-    media: String,
+pub(crate) struct Media {
+    pub media: String,
 }
 
 /// Body of a change of limits: those that are named change, and 0 lifts one.
@@ -123,7 +116,7 @@ enum Alteration {
 
 impl Alteration {
     /// What the fields of `body` change.
-    fn parsed(body: &[u8]) -> anyhow::Result<Alteration> {
+    fn parsed(body: &[u8]) -> Result<Alteration, String> {
         let fields: Map<String, Value> = parsed(body)?;
         let has = |name| fields.contains_key(name);
         if has("media") {
@@ -131,7 +124,9 @@ impl Alteration {
         } else if has("size_bytes") || has("yes_destroy") {
             parsed(body).map(Alteration::Size)
         } else {
-            ensure!(!fields.is_empty(), "no field is there");
+            if fields.is_empty() {
+                return Err("no field is there".to_owned());
+            }
             parsed(body).map(Alteration::Limits)
         }
     }
@@ -171,67 +166,76 @@ impl Change {
         pool: &Pool,
         fronts: &Fronts,
         devices: &Devices,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         match self {
-            Change::Create => create(&parsed(body).context("no new volume")?, pool, fronts),
-            Change::Alter(subject) => match Alteration::parsed(body).context(OF_A_VOLUME)? {
+            Change::Create => create(&read(body, "no new volume")?, pool, fronts),
+            Change::Alter(subject) => match Alteration::parsed(body).map_err(not(OF_A_VOLUME))? {
                 Alteration::Size(size) => resize(subject, &size, pool, fronts),
                 Alteration::Media(Media { media }) => {
                     let volume = subject.find(pool)?.id();
-                    pool.set_media(volume, media.parse()?).map_err(refusal)
+                    Ok(pool.set_media(volume, media.parse().map_err(Error::refused)?)?)
                 }
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
             Change::Delete(subject) => delete(subject, pool, fronts),
             Change::Record => {
-                let NewTrace { path } = parsed(body).context("no new trace")?;
-                ensure!(
-                    path.is_absolute(),
-                    "{}: the path of a trace begins with /",
-                    path.display()
-                );
+                let NewTrace { path } = read(body, "no new trace")?;
+                if !path.is_absolute() {
+                    let path = path.display();
+                    let why = format!("{path}: the path of a trace begins with /");
+                    return Err(Error::Refused(why));
+                }
                 fronts.tap().start(&path).map(|_| ())
             }
             Change::RecordNoMore => {
                 let ended = fronts.tap().stop(TRACE_PATIENCE);
-                ended.map(|_| ()).context("no trace is being recorded")
+                ended.map(|_| ()).ok_or_else(|| Error::refused("no trace is being recorded"))
             }
-            Change::Device => devices.make(&parsed(body).context("no change of a device")?, pool),
+            Change::Device => devices.make(&read(body, "no change of a device")?, pool),
         }
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
-    let value: Value = serde_json::from_slice(body)?;
-    Ok(serde_path_to_error::deserialize(value)?)
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    serde_path_to_error::deserialize(value).map_err(|error| error.to_string())
 }
 
-fn blocks(size_bytes: u64) -> anyhow::Result<u64> {
+/// A body, or the reason why it is `no` such thing.
+fn read<T: DeserializeOwned>(body: &[u8], no: &'static str) -> Result<T, Error> {
+    parsed(body).map_err(not(no))
+}
+
+fn not(no: &'static str) -> impl FnOnce(String) -> Error {
+    move |why| Error::Refused(format!("{no}: {why}"))
+}
+
+fn blocks(size_bytes: u64) -> Result<u64, Error> {
     let whole = size_bytes > 0 && size_bytes.is_multiple_of(4096);
-    ensure!(whole, "a volume has a multiple of 4 KiB, and not 0");
-    Ok(size_bytes / 4096)
+    let blocks = whole.then_some(size_bytes / 4096);
+    blocks.ok_or_else(|| Error::refused("a volume has a multiple of 4 KiB, and not 0"))
 }
 
-fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
-    let name = VolumeName::for_new(&new.name)?;
+fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
+    let name = VolumeName::for_new(&new.name).map_err(Error::refused)?;
     let blocks = blocks(new.size_bytes)?;
-    let volume = pool.create_volume(name, blocks).map_err(refusal)?;
+    let volume = pool.create_volume(name, blocks)?;
     if let Some(bytes) = new.reserve_bytes
         && let Err(error) = pool.reserve_for(volume.id(), bytes.div_ceil(4096))
     {
         pool.delete_volume(volume.id())?;
         return Err(error.into());
     }
-    Ok(fronts.add(super::export(volume, false))?)
+    Ok(fronts.add(server::export(volume, false))?)
 }
 
 /// More may be given to a volume at any time; its clients learn of it when they connect or open it next.
-fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
     let volume = subject.find(pool)?;
     let (id, blocks) = (volume.id(), blocks(to.size_bytes)?);
     let had = volume.info().size.0 / 4096;
     if blocks >= had {
-        return pool.resize_volume(id, blocks).map_err(refusal);
+        return Ok(pool.resize_volume(id, blocks)?);
     }
     let beyond = Extent { volume: id, lba: blocks, blocks: had - blocks };
     let runs = |extent| {
@@ -244,7 +248,7 @@ fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> anyhow:
     })
 }
 
-fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> anyhow::Result<()> {
+fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> Result<(), Error> {
     let volume = subject.find(pool)?.id();
     let now = pool.limits(volume).unwrap_or_default();
     let changed = |to: Option<u64>, now| to.map_or(now, |to| Some(to).filter(|to| *to > 0));
@@ -255,16 +259,16 @@ fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> anyhow::Result<
     };
     limits.check().map_err(|error| {
         let remedy = if error.may_be_absent() { "; 0 lifts the limit" } else { "" };
-        anyhow!("{} {error}{remedy}", error.key())
+        Error::Refused(format!("{} {error}{remedy}", error.key()))
     })?;
     if let Some(bytes) = change.reserve_bytes {
-        pool.reserve_for(volume, bytes.div_ceil(4096)).map_err(refusal)?;
+        pool.reserve_for(volume, bytes.div_ceil(4096))?;
     }
     pool.set_limits(volume, limits);
     Ok(())
 }
 
-fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()> {
+fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
     let volume = subject.find(pool)?.id();
     subject.without_clients(fronts, || {
         pool.delete_volume(volume)?;
@@ -274,9 +278,9 @@ fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> anyhow::Result<()>
 }
 
 impl Subject {
-    fn find(&self, pool: &Pool) -> anyhow::Result<thermocline_runtime::Volume> {
+    fn find(&self, pool: &Pool) -> Result<thermocline_runtime::Volume, Error> {
         let Subject { name, .. } = self;
-        pool.volume(name).with_context(|| format!("there is no volume `{name}`"))
+        pool.volume(name).ok_or_else(|| Error::Refused(format!("there is no volume `{name}`")))
     }
 
     /// Makes a change that takes something from clients: not if there are any, unless that was asked for. Nobody is let
@@ -284,178 +288,23 @@ impl Subject {
     fn without_clients(
         &self,
         fronts: &Fronts,
-        change: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+        change: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Subject { name, despite_clients } = self;
         let clients = fronts.hide(name);
         let result = if clients == 0 || *despite_clients {
             change()
         } else {
-            Err(anyhow!(
-                "volume `{name}` is in use ({clients} connections and open files): end that first, or say \
-                 --despite-clients (?{DESPITE_CLIENTS})"
-            ))
+            Err(Error::InUse { volume: name.clone(), clients })
         };
         fronts.show(name);
         result
     }
-}
 
-impl Subject {
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let query =
             if self.despite_clients { format!("?{DESPITE_CLIENTS}") } else { String::new() };
         format!("/volumes/{}{query}", escaped(&self.name))
-    }
-}
-
-/// Whoever serves a pool.
-pub struct Serving {
-    stream: UnixStream,
-    /// Its status socket.
-    path: PathBuf,
-}
-
-impl fmt::Display for Serving {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server at {}", self.path.display())?;
-        match self.process() {
-            Some(id) => write!(f, " (process {id})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Serving {
-    /// Who listens on the status socket `path`, if anybody does.
-    pub fn at(path: &Path) -> Option<Serving> {
-        Serving::connect(path).ok()
-    }
-
-    /// Who listens on the status socket `path`.
-    ///
-    /// # Errors
-    /// When nobody does.
-    pub fn connect(path: &Path) -> io::Result<Serving> {
-        UnixStream::connect(path).map(|stream| Serving { stream, path: path.to_owned() })
-    }
-
-    /// The process that serves.
-    pub fn process(&self) -> Option<i32> {
-        server_of(&self.stream)
-    }
-
-    /// Asks to make a volume.
-    ///
-    /// # Errors
-    /// When there is no answer, or it is no.
-    pub fn create(
-        self,
-        name: &str,
-        size_bytes: u64,
-        reserve_bytes: Option<u64>,
-    ) -> anyhow::Result<()> {
-        let new = NewVolume { name: name.to_owned(), size_bytes, reserve_bytes };
-        let body = serde_json::to_string(&new)?;
-        self.ask("POST /volumes", &body)
-    }
-
-    /// Asks for another size of a volume.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn resize(
-        self,
-        volume: &Subject,
-        size_bytes: u64,
-        yes_destroy: Option<String>,
-    ) -> anyhow::Result<()> {
-        let body = serde_json::to_string(&Size { size_bytes, yes_destroy })?;
-        self.ask(&format!("PATCH {}", volume.url()), &body)
-    }
-
-    /// Asks for the blocks of a volume to be elsewhere.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn set_media(self, name: &str, media: VolumeMedia) -> anyhow::Result<()> {
-        let body = serde_json::to_string(&Media { media: media.to_string() })?;
-        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
-    }
-
-    /// Asks for other limits of a volume.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn limit(self, name: &str, limits: LimitChange) -> anyhow::Result<()> {
-        let body = serde_json::to_string(&limits)?;
-        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
-    }
-
-    /// Asks for a change of a device. The pool is opened anew for that, which may take a while.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn change_device(self, change: &DeviceRequest) -> anyhow::Result<()> {
-        self.ask("POST /devices", &serde_json::to_string(change)?)
-    }
-
-    /// Asks to record requests into a new file.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn record(self, path: &Path) -> anyhow::Result<()> {
-        self.ask("POST /trace", &serde_json::to_string(&NewTrace { path: path.to_owned() })?)
-    }
-
-    /// Asks to record requests no more.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn record_no_more(self) -> anyhow::Result<()> {
-        self.ask("DELETE /trace", "")
-    }
-
-    /// Asks to delete a volume.
-    ///
-    /// # Errors
-    /// As [`Serving::create`].
-    pub fn delete(self, volume: &Subject) -> anyhow::Result<()> {
-        self.ask(&format!("DELETE {}", volume.url()), "")
-    }
-
-    /// What is answered to `request`, of `longest` bytes at most.
-    ///
-    /// # Errors
-    /// Also when the server says nothing for as long as `patience`.
-    pub fn answer(self, request: &str, longest: u64, patience: Duration) -> anyhow::Result<String> {
-        let server = self.to_string();
-        let silent = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                let seconds = patience.as_secs();
-                anyhow!("{server} has not answered for {seconds} s: it is stopped, stuck or busy")
-            }
-            _ => anyhow!("{server}: {error}"),
-        };
-        let Serving { mut stream, .. } = self;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        stream.write_all(request.as_bytes()).map_err(silent)?;
-        let mut answer = String::new();
-        stream.take(longest).read_to_string(&mut answer).map_err(silent)?;
-        Ok(answer)
-    }
-
-    fn ask(self, what: &str, body: &str) -> anyhow::Result<()> {
-        let request = format!("{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let answer = self.answer(&request, 1 << 20, PATIENCE)?;
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .context("the server ended before it answered: what was asked may be done or not")?;
-        if !head.lines().next().unwrap_or_default().contains(" 20") {
-            bail!("the server of the pool says: {}", body.trim_end());
-        }
-        Ok(())
     }
 }
 
@@ -483,7 +332,7 @@ mod tests {
             ("{\"media\": 1}", "media: invalid type: integer `1`, expected a string"),
             ("{\"iops\": -1}", "iops: invalid value: integer `-1`, expected u64"),
         ] {
-            let error = format!("{:#}", error(body));
+            let error = error(body);
             assert!(error.contains(expected), "{body}: {error}");
         }
         for body in ["{\"media\": \"fast\"}", "{\"size_bytes\": 1}", "{\"iops\": 0, \"share\": 2}"]

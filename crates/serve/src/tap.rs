@@ -15,13 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail};
 use thermocline_nbd::Export;
 use thermocline_target::{BlockTarget, Completion, Extent, Info, Request};
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
 
-use super::super::say;
+use crate::{Error, Operator};
 
 /// Requests that may wait to be written: 3 MiB. Chosen, not measured.
 const QUEUE: usize = 1 << 16;
@@ -60,11 +59,11 @@ pub struct Recorder {
 
 /// Records what goes to each target of an export, for those that come while the pool is served as well. Recording can
 /// begin and end at any time; clones are of the same.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Tap(Arc<Slot>);
 
-#[derive(Default)]
 struct Slot {
+    operator: Arc<dyn Operator>,
     /// Whether there is a desk: what each request looks at.
     is_on: AtomicBool,
     desk: RwLock<Option<Desk>>,
@@ -76,7 +75,7 @@ struct Slot {
 ///
 /// # Errors
 /// When none can be made.
-fn new_file(path: &Path) -> anyhow::Result<(File, PathBuf)> {
+fn new_file(path: &Path) -> Result<(File, PathBuf), Error> {
     /// More are kept by nobody.
     const MOST: u32 = 10_000;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -95,8 +94,8 @@ fn new_file(path: &Path) -> anyhow::Result<(File, PathBuf)> {
     Err(cannot(path, &"it exists already, and so do those with numbers"))
 }
 
-fn cannot(path: &Path, why: &dyn Display) -> anyhow::Error {
-    anyhow!("{}: no trace can be recorded there: {why}", path.display())
+fn cannot(path: &Path, why: &dyn Display) -> Error {
+    Error::Refused(format!("{}: no trace can be recorded there: {why}", path.display()))
 }
 
 impl Recorder {
@@ -104,23 +103,25 @@ impl Recorder {
     ///
     /// # Errors
     /// When none can be made.
-    fn start(path: &Path) -> anyhow::Result<Recorder> {
+    fn start(path: &Path, operator: &Arc<dyn Operator>) -> Result<Recorder, Error> {
         let (file, path) = new_file(path)?;
-        Recorder::to(file, &path)
+        Ok(Recorder::to(file, &path, operator)?)
     }
 
     /// Records into `file`, which is at `path`.
-    fn to(file: File, path: &Path) -> anyhow::Result<Recorder> {
+    fn to(file: File, path: &Path, operator: &Arc<dyn Operator>) -> io::Result<Recorder> {
         let (queue, lines) = mpsc::sync_channel(QUEUE);
         let (told, end) = mpsc::sync_channel(1);
         let desk = Desk { began: Instant::now(), queue, left_out: Arc::default() };
-        let mut output = Output { file, packing: Packing::of(path) };
+        let operator = Arc::clone(operator);
+        let mut output =
+            Output { file, packing: Packing::of(path), operator: Arc::clone(&operator) };
         let (left_out, path) = (Arc::clone(&desk.left_out), path.to_owned());
         let named = path.clone();
         let write = move || {
             let written = output.write(&lines, &left_out, &named);
             if let Err(error) = &written {
-                say(format_args!(
+                operator.note(format_args!(
                     "{}: the trace cannot be written: {error}; nothing more is recorded, the pool is served on",
                     named.display()
                 ));
@@ -133,7 +134,7 @@ impl Recorder {
     }
 
     /// Writes what still waits, and says what the trace holds, unless that takes longer than `patience`.
-    fn finish(self, patience: Duration) {
+    fn finish(self, patience: Duration, operator: &dyn Operator) {
         let Recorder { desk, path, end } = self;
         let began = Instant::now();
         // A queue that is full of lines empties, unless the file's device hangs.
@@ -146,28 +147,39 @@ impl Recorder {
         let path = path.display();
         match end.recv_timeout(patience.saturating_sub(began.elapsed())) {
             Ok(Ok(count)) if left_out == 0 => {
-                say(format_args!("{count} requests are recorded in {path}"));
+                operator.note(format_args!("{count} requests are recorded in {path}"));
             }
-            Ok(Ok(count)) => say(format_args!(
+            Ok(Ok(count)) => operator.note(format_args!(
                 "{count} requests are recorded in {path}; {left_out} are left out, for writing it took too long"
             )),
             Ok(Err(_)) => {}
-            Err(_) => say(format_args!("{path}: the end of the trace was not written in time")),
+            Err(_) => {
+                operator.note(format_args!("{path}: the end of the trace was not written in time"));
+            }
         }
     }
 }
 
 impl Tap {
+    /// Records nothing yet.
+    pub fn new(operator: Arc<dyn Operator>) -> Tap {
+        let (is_on, desk, recorder) = (AtomicBool::new(false), RwLock::default(), Mutex::default());
+        Tap(Arc::new(Slot { operator, is_on, desk, recorder }))
+    }
+
     /// Begins to record into a new file at `path`. Returns the file, which has a number where that is taken.
     ///
     /// # Errors
     /// When a trace is being recorded, or no file can be made.
-    pub fn start(&self, path: &Path) -> anyhow::Result<PathBuf> {
+    pub fn start(&self, path: &Path) -> Result<PathBuf, Error> {
         let mut recorder = self.recorder();
         if let Some(other) = &*recorder {
-            bail!("a trace is being recorded already, in {}: end that first", other.path.display());
+            let other = other.path.display();
+            return Err(Error::Refused(format!(
+                "a trace is being recorded already, in {other}: end that first"
+            )));
         }
-        let new = Recorder::start(path)?;
+        let new = Recorder::start(path, &self.0.operator)?;
         let path = new.path.clone();
         self.hand(Some(new.desk.clone()));
         *recorder = Some(new);
@@ -179,7 +191,7 @@ impl Tap {
         let recorder = self.recorder().take()?;
         self.hand(None);
         let path = recorder.path.clone();
-        recorder.finish(patience);
+        recorder.finish(patience, &*self.0.operator);
         Some(path)
     }
 
@@ -318,6 +330,7 @@ impl Packing {
 struct Output {
     file: File,
     packing: Packing,
+    operator: Arc<dyn Operator>,
 }
 
 impl Output {
@@ -353,7 +366,7 @@ impl Output {
             }
             if !is_said && left_out.load(Ordering::Relaxed) > 0 {
                 is_said = true;
-                say(format_args!(
+                self.operator.note(format_args!(
                     "{}: requests come faster than they can be recorded; some are left out",
                     path.display()
                 ));
@@ -380,6 +393,11 @@ mod tests {
     use thermocline_target::Memory;
 
     use super::*;
+    use crate::news::Unattended;
+
+    fn tap() -> Tap {
+        Tap::new(Arc::new(Unattended))
+    }
 
     fn desk(room: usize) -> (Desk, Receiver<Message>) {
         let (queue, lines) = sync_channel(room);
@@ -398,7 +416,7 @@ mod tests {
         let (desk, lines) = desk(2);
         let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let export = Export { name: "a,b".into(), target, read_only: false };
-        let tap = Tap::default();
+        let tap = tap();
         let export = tap.on(export);
         flush(&export);
         tap.hand(Some(desk.clone()));
@@ -414,9 +432,10 @@ mod tests {
     #[test]
     fn a_device_that_is_full_ends_the_recording_and_nothing_else() {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
-        let recorder = Recorder::to(file, Path::new("t.csv")).expect("a thread");
+        let recorder =
+            Recorder::to(file, Path::new("t.csv"), &(Arc::new(Unattended) as _)).expect("a thread");
         let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
-        let tap = Tap::default();
+        let tap = tap();
         tap.hand(Some(recorder.desk.clone()));
         let export = tap.on(Export { name: "m".into(), target, read_only: false });
         (0..3).for_each(|_| flush(&export));
@@ -431,14 +450,14 @@ mod tests {
         desk.queue.send(Message::End).expect("room for one");
         let (_told, end) = sync_channel(1);
         let path = PathBuf::from("t.csv");
-        Recorder { desk, path, end }.finish(Duration::from_millis(50));
+        Recorder { desk, path, end }.finish(Duration::from_millis(50), &Unattended);
     }
 
     #[test]
     fn a_file_that_is_there_is_kept_and_the_next_has_a_number() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("t.csv.zst");
-        let tap = Tap::default();
+        let tap = tap();
         for expected in ["t.csv.zst", "t-1.csv.zst", "t-2.csv.zst"] {
             let made = tap.start(&path).expect("a file can be made");
             assert_eq!(made, folder.path().join(expected));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thermocline_fuse::{Directory, MountError};
 use thermocline_nbd::{Export, Exports};
 
-use super::record::Tap;
+use crate::tap::Tap;
 
 /// All that offers volumes; clones are handles of the same.
 #[derive(Clone)]

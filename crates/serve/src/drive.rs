@@ -27,7 +27,7 @@ impl DriveStatus {
             media_bytes_written: counters.media_total,
             media_by_cause: counters.by_cause().map(|(cause, n)| (cause.name(), n)).collect(),
             media_bytes_erased: counters.erased,
-            dlwa: super::state::ratio(counters.media_total, counters.host_written),
+            dlwa: crate::state::ratio(counters.media_total, counters.host_written),
         }
     }
 }

@@ -8,11 +8,7 @@ use thermocline_engine::Occupancy;
 use thermocline_runtime::{Fullness, FullnessLevel, FullnessMarks};
 use thermocline_types::Bytes;
 
-use super::super::doctor::date;
-
-/// What to do when a pool is nearly full.
-pub const ROOM: &str = "attach a device (`thermocline device attach`), trim (`fstrim`, `mount -o discard`) or delete a \
-                        volume";
+use crate::date;
 
 /// How full a pool is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +17,7 @@ pub struct FullnessReport {
     pub level: String,
     /// Mapped and reserved bytes over the capacity.
     pub share: f64,
+    /// Bytes of volumes that are mapped.
     pub mapped_bytes: u64,
     /// Held for volumes beside what they have mapped.
     pub reserved_bytes: u64,
@@ -28,7 +25,9 @@ pub struct FullnessReport {
     pub capacity_bytes: u64,
     /// What any volume may still map.
     pub free_bytes: u64,
+    /// Share at which the pool warns.
     pub warning_share: f64,
+    /// Share at which the pool is critical.
     pub critical_share: f64,
     /// When this level began, in seconds since 1970; absent of a pool that is not served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,6 +39,7 @@ pub struct FullnessReport {
 
 impl FullnessReport {
     /// Of a pool that is served.
+    #[must_use]
     pub fn new(fullness: &Fullness) -> FullnessReport {
         let since = fullness.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         FullnessReport {
@@ -50,6 +50,7 @@ impl FullnessReport {
     }
 
     /// Of a pool that nobody serves.
+    #[must_use]
     pub fn of(occupancy: &Occupancy, marks: FullnessMarks) -> FullnessReport {
         FullnessReport::at(marks.level(occupancy), occupancy, marks)
     }
@@ -71,11 +72,13 @@ impl FullnessReport {
     }
 
     /// Whether the pool is below its marks.
+    #[must_use]
     pub fn is_normal(&self) -> bool {
         self.level == FullnessLevel::Normal.name()
     }
 
     /// Whether writes are refused.
+    #[must_use]
     pub fn is_full(&self) -> bool {
         self.level == FullnessLevel::Full.name()
     }

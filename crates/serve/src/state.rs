@@ -10,32 +10,53 @@ use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 
-use super::devices::{Devices, DrainStatus, GroupsTold};
-use super::drive::DriveStatus;
-use super::fullness::FullnessReport;
-use super::record::Tap;
-use super::scrubs::ScrubReport;
-use super::sockets::Reach;
-use super::wear::WearReport;
+use crate::devices::Devices;
+use crate::drive::DriveStatus;
+use crate::sockets::Reach;
+use crate::tap::Tap;
+use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, WearReport};
 
 /// From where the state is read.
 #[derive(Clone)]
 pub struct State {
     pool: Weak<Pool>,
     stopper: Stopper,
-    failure: Failure,
-    late: Late,
+    health: Arc<Health>,
     reach: Reach,
     devices: Devices,
     tap: Tap,
     began: Instant,
 }
 
-/// Why the device is given up, once it is.
-pub type Failure = Arc<OnceLock<String>>;
+/// Failures of a served pool.
+#[derive(Default)]
+pub struct Health {
+    /// Why the device is given up, once it is.
+    failure: OnceLock<String>,
+    /// Which device does not end its commands in time, as long as one does not.
+    late: Mutex<Option<String>>,
+}
 
-/// Which device does not end its commands in time, as long as one does not.
-pub type Late = Arc<Mutex<Option<String>>>;
+impl Health {
+    /// Why the pool is given up, if it is.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// The pool is given up. The first reason counts.
+    pub fn fail(&self, why: String) {
+        let _later = self.failure.set(why);
+    }
+
+    /// Which device is late, or that none is.
+    pub fn set_late(&self, which: Option<String>) {
+        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = which;
+    }
+
+    fn late(&self) -> Option<String> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// Everything that is told. All counters begin with the service.
 #[derive(Serialize)]
@@ -162,12 +183,17 @@ pub struct EngineStatus {
 /// Units of a class of media, those of superblocks aside, and blocks written there, by cause.
 #[derive(Serialize)]
 pub struct MediaStatus {
+    /// capacity or fast.
     pub class: &'static str,
+    /// Units of the class.
     pub units: u32,
+    /// Units that hold nothing.
     pub free_units: u32,
     /// Of the host: below fast devices, what bypassed them.
     pub host_bytes: u64,
+    /// By destage.
     pub destage_bytes: u64,
+    /// By garbage collection.
     pub relocation_bytes: u64,
     /// Headers, pages of maps and superblocks.
     pub metadata_bytes: u64,
@@ -276,14 +302,14 @@ impl State {
     /// The state of `pool`; it is not kept open for this.
     pub fn new(
         pool: &Arc<Pool>,
-        stopper: Stopper,
-        (failure, late): (&Failure, &Late),
+        stopper: &Stopper,
+        health: &Arc<Health>,
         reach: Reach,
         devices: Devices,
         tap: Tap,
     ) -> State {
-        let (pool, failure, late) = (Arc::downgrade(pool), Arc::clone(failure), Arc::clone(late));
-        State { pool, stopper, failure, late, reach, devices, tap, began: Instant::now() }
+        let (pool, stopper, health) = (Arc::downgrade(pool), stopper.clone(), Arc::clone(health));
+        State { pool, stopper, health, reach, devices, tap, began: Instant::now() }
     }
 
     /// The devices of the pool, as far as they are several.
@@ -297,13 +323,13 @@ impl State {
     }
 
     /// Why a change was refused with `error`, and what to do where the pool has failed.
-    pub fn why_not(&self, error: &anyhow::Error) -> String {
-        match (error.downcast_ref(), self.failure.get()) {
-            (Some(HostError::Failed), Some(failure)) => format!(
+    pub fn why_not(&self, error: Error) -> String {
+        match (error, self.health.failure()) {
+            (Error::Host(HostError::Failed), Some(failure)) => format!(
                 "nothing can be changed: {failure}; stop the service, see to that, and say this again: the pool need \
                  not be served for it"
             ),
-            _ => format!("{error:#}"),
+            (error, _) => self.devices.operator().reason(error),
         }
     }
 
@@ -342,9 +368,9 @@ impl State {
             pool: id,
             seconds: self.began.elapsed().as_secs_f64(),
             opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
-            failed: self.failure.get().is_some(),
-            late: self.late.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            failure: self.failure.get().cloned(),
+            failed: self.health.failure().is_some(),
+            late: self.health.late(),
+            failure: self.health.failure().map(str::to_owned),
             uris: self.reach.uris(&pool.volume_names()),
             recording: self.tap.path().map(|path| path.display().to_string()),
             volumes: volumes.collect(),

@@ -2,25 +2,26 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::say;
-use super::serve::http;
+use crate::{Operator, http};
 
 /// The device, sockets, and what libraries open; chosen, not measured. Beside these, connections of HTTP.
 const OTHERS: u64 = 64 + 2 * http::CONNECTIONS as u64;
 
 /// Files that a server of so many connections at once has open, at most.
+#[must_use]
 pub fn needed(connections: usize) -> u64 {
     (connections as u64).saturating_add(OTHERS)
 }
 
 /// What a process may raise its own limit to; `None` if to any number.
+#[must_use]
 pub fn allowed() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Lets this process have open what so many connections need, or as much as is allowed; if that is less, says so on
-/// standard error. Shells and systemd give 1024, lest programs that use `select(2)` break; this is none of them.
-pub fn raise_for(connections: usize) {
+/// Lets this process have open what so many connections need, or as much as is allowed; if that is less, the
+/// operator is told. Shells and systemd give 1024, lest programs that use `select(2)` break; this is none of them.
+pub(crate) fn raise_for(connections: usize, operator: &dyn Operator) {
     let needed = needed(connections);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(current) = current.filter(|&current| current < needed) else { return };
@@ -29,6 +30,8 @@ pub fn raise_for(connections: usize) {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(to), maximum });
     let limit = if raised.is_ok() { to } else { current };
     if limit < needed {
-        say(format_args!("{limit} files may be open; {connections} connections want {needed}"));
+        operator.note(format_args!(
+            "{limit} files may be open; {connections} connections want {needed}"
+        ));
     }
 }

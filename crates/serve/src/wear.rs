@@ -11,11 +11,13 @@ use thermocline_types::Bytes;
 /// How the devices of a class of media wear, of which the endurance is stated.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WearReport {
+    /// capacity or fast.
     pub class: String,
     /// green, yellow or red.
     pub state: String,
     /// What may be written to them.
     pub endurance_bytes: u64,
+    /// Days for which that is to last.
     pub service_days: u32,
     /// Written since the service began.
     pub written_bytes: u64,
@@ -26,6 +28,8 @@ pub struct WearReport {
 }
 
 impl WearReport {
+    /// Of a class of devices.
+    #[must_use]
     pub fn new(status: &WearStatus) -> WearReport {
         WearReport {
             class: match status.media {

@@ -1,14 +1,14 @@
 //! The volumes as files, where that was asked for.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use anyhow::Context as _;
 use thermocline_fuse::{Directory, Mounted, Unmounted, Volume, mount};
 use thermocline_nbd::Export;
 
-use super::super::say;
-use super::stop::Worker;
+use crate::stop::Worker;
+use crate::{Error, Operator};
 
 /// A mount, or none.
 pub struct Files {
@@ -25,7 +25,8 @@ impl Files {
         path: Option<&Path>,
         exports: &[Export],
         read_only: bool,
-    ) -> anyhow::Result<Files> {
+        operator: &Arc<dyn Operator>,
+    ) -> Result<Files, Error> {
         let Some(path) = path else { return Ok(Files { mounted: None }) };
         let volume = |export: &Export| {
             let Export { name, target, .. } = export.clone();
@@ -34,12 +35,13 @@ impl Files {
         let (files, others): (Vec<&Export>, Vec<_>) =
             exports.iter().partition(|export| Directory::may_have(&export.name).is_ok());
         for Export { name, .. } in others {
-            say(format_args!(
+            operator.note(format_args!(
                 "volume {name:?} is no file in {}: no file can have this name",
                 path.display()
             ));
         }
-        let worker = Worker::start("thermocline-unmount").context("no thread to unmount")?;
+        let worker = Worker::start("thermocline-unmount");
+        let worker = worker.map_err(Error::io("no thread to unmount"))?;
         let mounted = mount(path, files.into_iter().map(volume).collect(), read_only)?;
         Ok(Files { mounted: Some((mounted, worker)) })
     }
@@ -55,16 +57,18 @@ impl Files {
     }
 
     /// Unmounts, on a thread that is finished when that is done: a device may hang. `None` if nothing is mounted.
-    pub fn unmount(self) -> Option<JoinHandle<()>> {
+    pub fn unmount(self, operator: &Arc<dyn Operator>) -> Option<JoinHandle<()>> {
         let (mounted, worker) = self.mounted?;
+        let operator = Arc::clone(operator);
         let unmount = move || {
             let path = mounted.path().display().to_string();
             match mounted.unmount() {
                 Ok(Unmounted::Clean) => {}
                 Ok(Unmounted::InUse) => {
-                    say(format_args!("{path} is in use; whoever uses it gets errors now"));
+                    operator
+                        .note(format_args!("{path} is in use; whoever uses it gets errors now"));
                 }
-                Err(error) => say(format_args!("cannot unmount {path}: {error}")),
+                Err(error) => operator.note(format_args!("cannot unmount {path}: {error}")),
             }
         };
         Some(worker.run(unmount))

@@ -2,22 +2,20 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use thermocline_format::PoolId;
 use thermocline_runtime::{
     ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Settings,
 };
 
-use super::super::doctor::date;
-use super::super::say;
-use super::sockets;
+use crate::{Error, Operator, date, sockets};
 
 /// End of the name of the file that has the record.
 const RECORD: &str = "scrub.json";
@@ -33,7 +31,7 @@ struct Stored {
 }
 
 /// Stores records on a thread of its own, so that no client waits for the file.
-pub struct ScrubRecorder {
+pub(crate) struct ScrubRecorder {
     records: Sender<ScrubRecord>,
     thread: JoinHandle<()>,
 }
@@ -46,21 +44,26 @@ impl ScrubRecorder {
     pub fn start(
         settings: &Settings,
         pool: PoolId,
-    ) -> anyhow::Result<Option<(ScrubSchedule, ScrubRecorder)>> {
+        operator: &Arc<dyn Operator>,
+    ) -> Result<Option<(ScrubSchedule, ScrubRecorder)>, Error> {
         let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
         let path = sockets::beside(settings.file(), RECORD);
         let record = match load(&path, pool) {
             Ok(record) => record,
             Err(error) => {
-                say(format_args!("{error:#}: the pool counts as never scrubbed"));
+                operator.note(format_args!("{error}: the pool counts as never scrubbed"));
                 ScrubRecord::default()
             }
         };
         let (records, receiver) = channel();
+        let operator = Arc::clone(operator);
         let run = move || {
             for record in receiver {
                 if let Err(error) = store(&path, pool, record) {
-                    say(format_args!("{error:#}: a restart will repeat the scrub"));
+                    let path = path.display();
+                    operator.note(format_args!(
+                        "{path} cannot be written: {error}: a restart will repeat the scrub"
+                    ));
                 }
             }
         };
@@ -75,20 +78,21 @@ impl ScrubRecorder {
 }
 
 /// Reads the record of `pool`. Without a file, or with a record of another pool, `pool` counts as never scrubbed.
-fn load(path: &Path, pool: PoolId) -> anyhow::Result<ScrubRecord> {
+fn load(path: &Path, pool: PoolId) -> Result<ScrubRecord, Error> {
+    let shown = path.display();
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ScrubRecord::default()),
-        Err(error) => return Err(error).context(format!("{} cannot be read", path.display())),
+        Err(error) => return Err(Error::Refused(format!("{shown} cannot be read: {error}"))),
     };
     let stored: Stored = serde_json::from_str(&text)
-        .with_context(|| format!("{} is no record of scrubs", path.display()))?;
+        .map_err(|error| Error::Refused(format!("{shown} is no record of scrubs: {error}")))?;
     let own = stored.schema == SCHEMA && stored.pool == pool.to_string();
     Ok(if own { stored.record } else { ScrubRecord::default() })
 }
 
 /// Replaces the file as a whole.
-fn store(path: &Path, pool: PoolId, record: ScrubRecord) -> anyhow::Result<()> {
+fn store(path: &Path, pool: PoolId, record: ScrubRecord) -> io::Result<()> {
     let stored = Stored { schema: SCHEMA.to_owned(), pool: pool.to_string(), record };
     let text = format!("{}\n", serde_json::to_string_pretty(&stored)?);
     let new = PathBuf::from(format!("{}.new", path.display()));
@@ -98,7 +102,7 @@ fn store(path: &Path, pool: PoolId, record: ScrubRecord) -> anyhow::Result<()> {
         file.sync_all()?;
         fs::rename(&new, path)
     };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    write()
 }
 
 /// The report of the scrubs of a pool.
@@ -112,12 +116,14 @@ pub struct ScrubReport {
     /// Share of the units that the scrub in progress has passed; absent without a scrub.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// The last scrub, and the one in progress.
     #[serde(flatten)]
     pub record: ScrubRecord,
 }
 
 impl ScrubReport {
     /// Of a pool of so many units.
+    #[must_use]
     pub fn new(schedule: &ScrubSchedule, units: u32) -> ScrubReport {
         let ScrubSchedule { every, record } = *schedule;
         let progress = |one: ScrubUnderWay| f64::from(one.next_unit) / f64::from(units.max(1));
@@ -137,13 +143,14 @@ impl ScrubReport {
         settings: &Settings,
         pool: PoolId,
         units: u32,
-    ) -> anyhow::Result<Option<ScrubReport>> {
+    ) -> Result<Option<ScrubReport>, Error> {
         let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
         let record = load(&sockets::beside(settings.file(), RECORD), pool)?;
         Ok(Some(ScrubReport::new(&ScrubSchedule { every, record }, units)))
     }
 
     /// Damaged places found by the scrub in progress, or else by the last one.
+    #[must_use]
     pub fn damaged(&self) -> u64 {
         let ScrubRecord { last, current } = self.record;
         let current = current.map_or(0, |one| one.found.damaged);
@@ -175,6 +182,7 @@ impl fmt::Display for ScrubReport {
 }
 
 /// The end and the findings of a scrub, in words.
+#[must_use]
 pub fn ended(end: &ScrubEnd) -> String {
     format!("ended {}, {}", day(end.ended_unix_seconds), findings(&end.found))
 }
@@ -206,7 +214,7 @@ mod tests {
         assert_eq!(load(&path, other).expect("of another pool"), ScrubRecord::default());
         fs::write(&path, "{").expect("a file");
         let error = load(&path, pool).expect_err("this is no record").to_string();
-        assert!(error.ends_with("pool.scrub.json is no record of scrubs"), "{error}");
+        assert!(error.contains("pool.scrub.json is no record of scrubs: "), "{error}");
         let report =
             ScrubReport::new(&ScrubSchedule { every: Duration::from_secs(3600), record }, 28);
         assert_eq!(

@@ -7,36 +7,25 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
 use listenfd::ListenFd;
 use thermocline_format::VolumeName;
 use thermocline_nbd::{Listener, Tls};
+use thermocline_runtime::{ServeSettings, Settings};
 
-/// What was asked for.
-pub struct Addresses<'a> {
-    /// A unix socket.
-    pub socket: Option<&'a Path>,
-    /// The unix socket if nothing else is said.
-    pub default_socket: PathBuf,
-    /// TCP addresses.
-    pub tcp: &'a [String],
-    /// Files for TLS: certificates, key, authorities of clients.
-    pub tls: Option<[&'a Path; 3]>,
-    /// Whether the network may be served without TLS.
-    pub insecure_network: bool,
-}
+use crate::Error;
 
 /// The descriptor of the first socket that is handed over (`SD_LISTEN_FDS_START`, `sd_listen_fds(3)`).
 const FIRST_INHERITED: usize = 3;
 
 /// A name beside the settings file, of its own name and another ending.
+#[must_use]
 pub fn beside(settings: &Path, ending: &str) -> PathBuf {
     settings.with_extension(ending)
 }
 
 /// How exports are reached.
 #[derive(Clone, Default)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// What goes before and behind the name of any of them.
     addresses: Vec<(String, String)>,
     /// What goes before the name where they are files.
@@ -70,7 +59,7 @@ impl Reach {
 
 /// Sockets that listen.
 #[derive(Default)]
-pub struct Sockets {
+pub(crate) struct Sockets {
     listeners: Vec<Listener>,
     reach: Reach,
     /// Whether there is one for the network.
@@ -80,39 +69,38 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens what was asked for, and takes what systemd has opened.
+    /// Opens the sockets of the settings, and takes those that systemd has opened.
     ///
     /// # Errors
     /// When an address cannot be had, or may not.
-    pub fn open(addresses: &Addresses<'_>) -> anyhow::Result<Sockets> {
-        let tls = addresses.tls.map(|[certificate, key, clients]| {
-            Tls::from_files(certificate, key, clients).context("no TLS")
-        });
+    pub fn open(settings: &Settings, systemd: bool) -> Result<Sockets, Error> {
+        let serve = &settings.serve;
+        let tls = serve.tls_certificate.as_ref().zip(serve.tls_key.as_ref());
+        let tls = tls.zip(serve.tls_clients.as_ref());
+        let tls =
+            tls.map(|((certificate, key), clients)| Tls::from_files(certificate, key, clients));
         let tls = tls.transpose()?;
         let mut sockets = Sockets::default();
-        sockets.inherit(addresses, tls.as_ref())?;
-        let none = sockets.listeners.is_empty() && addresses.tcp.is_empty();
-        let default = none.then_some(addresses.default_socket.as_path());
-        if let Some(path) = addresses.socket.or(default) {
+        if systemd {
+            sockets.inherit(serve, tls.as_ref())?;
+        }
+        let none = sockets.listeners.is_empty() && serve.listen.is_empty();
+        let default = none.then(|| beside(settings.file(), "sock"));
+        if let Some(path) = serve.socket.as_ref().or(default.as_ref()) {
             let (socket, file) = listen(path)?;
             sockets.add_unix(socket, path);
             sockets.files.push(file);
         }
-        for address in addresses.tcp {
+        for address in &serve.listen {
             let socket = TcpListener::bind(address.as_str())
-                .map_err(|error| anyhow!("cannot listen on {address}: {error}"))?;
-            sockets.add_tcp(socket, addresses, tls.as_ref())?;
+                .map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))?;
+            sockets.add_tcp(socket, serve, tls.as_ref())?;
         }
-        ensure!(
-            tls.is_none() || sockets.has_tcp,
-            "TLS is for TCP, and no TCP address is served: say --listen ADDRESS (`listen` in [serve]) as well, or leave \
-             out --tls-certificate, --tls-key and --tls-clients (`tls_...` in [serve])"
-        );
-        Ok(sockets)
+        if tls.is_some() && !sockets.has_tcp { Err(Error::TlsWithoutTcp) } else { Ok(sockets) }
     }
 
     /// Sockets that systemd has opened for this process (`sd_listen_fds(3)`).
-    fn inherit(&mut self, addresses: &Addresses<'_>, tls: Option<&Tls>) -> anyhow::Result<()> {
+    fn inherit(&mut self, serve: &ServeSettings, tls: Option<&Tls>) -> Result<(), Error> {
         let mut inherited = ListenFd::from_env();
         for index in 0..inherited.len() {
             if let Ok(Some(socket)) = inherited.take_unix_listener(index) {
@@ -122,12 +110,12 @@ impl Sockets {
                 let back = format!("?socket={}", path.display());
                 self.reach.add("nbd+unix:///".to_owned(), back);
             } else if let Ok(Some(socket)) = inherited.take_tcp_listener(index) {
-                self.add_tcp(socket, addresses, tls)?;
+                self.add_tcp(socket, serve, tls)?;
             } else {
                 let descriptor = FIRST_INHERITED + index;
-                bail!(
+                return Err(Error::Refused(format!(
                     "the inherited descriptor {descriptor} is no socket of a kind that is served"
-                );
+                )));
             }
         }
         Ok(())
@@ -143,15 +131,13 @@ impl Sockets {
     fn add_tcp(
         &mut self,
         socket: TcpListener,
-        addresses: &Addresses<'_>,
+        serve: &ServeSettings,
         tls: Option<&Tls>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Error> {
         let address = socket.local_addr()?;
-        ensure!(
-            tls.is_some() || address.ip().is_loopback() || addresses.insecure_network,
-            "{address} can be reached by others: give --tls-certificate, --tls-key and --tls-clients, or say \
-             --insecure-network"
-        );
+        if tls.is_none() && !address.ip().is_loopback() && !serve.insecure_network {
+            return Err(Error::OpenNetwork(address));
+        }
         self.reach.add(uri_of(address, tls.is_some()), String::new());
         self.listeners.push(Listener::tcp(socket, tls.cloned()));
         self.has_tcp = true;
@@ -169,7 +155,7 @@ fn uri_of(address: SocketAddr, tls: bool) -> String {
 }
 
 /// A name as it stands in a URI (RFC 3986, section 2).
-pub fn escaped(name: &str) -> String {
+pub(crate) fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
             char::from(byte).to_string()
@@ -180,7 +166,7 @@ pub fn escaped(name: &str) -> String {
 }
 
 /// The name that was [`escaped`]; `None` if that cannot be.
-pub fn unescaped(text: &str) -> Option<String> {
+pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -194,7 +180,7 @@ pub fn unescaped(text: &str) -> Option<String> {
 }
 
 /// A unix socket in the tree of files; it is removed when this is dropped.
-pub struct SocketFile(PathBuf);
+pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
@@ -210,28 +196,26 @@ pub const LONGEST: usize = 107;
 ///
 /// # Errors
 /// When somebody listens there, or the path cannot be had.
-pub fn listen(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
-    let cannot = |error: io::Error| anyhow!("cannot listen on {}: {error}", path.display());
-    let length = path.as_os_str().len();
-    ensure!(
-        length <= LONGEST,
-        "cannot listen on {}: the path has {length} bytes, and that of a unix socket {LONGEST} at most; choose a shorter \
-         one (--socket, for the sockets of clients), or run in the folder and name the settings without it",
-        path.display()
-    );
+pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
+    let shown = path.display();
+    let cannot = |error: io::Error| Error::Refused(format!("cannot listen on {shown}: {error}"));
+    if path.as_os_str().len() > LONGEST {
+        return Err(Error::LongPath(path.to_owned()));
+    }
     let socket = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket = fs::symlink_metadata(path).map_err(cannot)?.file_type().is_socket();
-            ensure!(is_socket, "{} is in the way, and is no socket", path.display());
+            if !is_socket {
+                return Err(Error::Refused(format!("{shown} is in the way, and is no socket")));
+            }
             match UnixStream::connect(path) {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 other => {
                     let who = other.ok().and_then(|stream| server_of(&stream));
                     let who = who.map_or("somebody".to_owned(), |id| format!("process {id}"));
-                    bail!(
-                        "{} is in use: {who} serves there already; stop that first, or choose another socket",
-                        path.display()
-                    );
+                    return Err(Error::Refused(format!(
+                        "{shown} is in use: {who} serves there already; stop that first, or choose another socket"
+                    )));
                 }
             }
             fs::remove_file(path).map_err(cannot)?;
@@ -246,7 +230,7 @@ pub fn listen(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
 }
 
 /// The process that listens at the other end.
-pub fn server_of(stream: &UnixStream) -> Option<i32> {
+pub(crate) fn server_of(stream: &UnixStream) -> Option<i32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     Some(peer.pid.as_raw_nonzero().get())
 }

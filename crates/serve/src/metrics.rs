@@ -4,12 +4,9 @@ use std::fmt::{Display, Write as _};
 
 use thermocline_runtime::ScrubFindings;
 
-use super::devices::{DrainStatus, GroupStanding, GroupsTold};
-use super::drive::DriveStatus;
-use super::fullness::FullnessReport;
-use super::scrubs::ScrubReport;
-use super::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
-use super::wear::WearReport;
+use crate::drive::DriveStatus;
+use crate::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
+use crate::{DrainStatus, FullnessReport, GroupStanding, GroupsTold, ScrubReport, WearReport};
 
 /// All metrics.
 pub fn text(status: &Status) -> String {

@@ -1,13 +1,13 @@
 //! The stop of a server: how long clients have, signals that end the waiting early, and resources of the stop.
 
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{env, fs, io};
 
 use thermocline_types::Bytes;
+
+use crate::Error;
 
 /// Signals within this time are one: a terminal and whoever runs the server in it each send theirs. Chosen.
 const ONE: Duration = Duration::from_secs(1);
@@ -30,39 +30,19 @@ impl Kept {
     ///
     /// # Errors
     /// When there is too little left to serve with.
-    pub fn take() -> anyhow::Result<Kept> {
+    pub fn take() -> Result<Kept, Error> {
         let room = |bytes| {
             let mut room = Vec::new();
             room.try_reserve_exact(bytes).map(|()| room)
         };
         let kept = room(TO_BEGIN).and_then(|_freed| room(KEPT));
         kept.map(Kept).map_err(|_| {
-            anyhow::anyhow!(
-                "less than {} of address space are left to serve with: raise the limit (`ulimit -v`)",
-                Bytes(TO_BEGIN as u64)
-            )
+            let least = Bytes(TO_BEGIN as u64);
+            Error::Refused(format!(
+                "less than {least} of address space are left to serve with: raise the limit (`ulimit -v`)"
+            ))
         })
     }
-}
-
-/// The variable by which mimalloc reserves memory at the start of a program (`mi_option_reserve_os_memory`), and how
-/// much.
-/// Without a reserve, threads that begin may find no byte. Chosen, not measured.
-const RESERVED: (&str, &str) = ("MIMALLOC_RESERVE_OS_MEMORY", "64MiB");
-
-/// Begins the program anew with memory reserved, where the address space is limited (`ulimit -v`; proc(5)) and none is.
-///
-/// # Errors
-/// When the program cannot be begun.
-pub fn reserve_if_limited() -> io::Result<()> {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
-    let limited = limit.is_some_and(|limit| !limit.trim_start().starts_with("unlimited"));
-    let (key, value) = RESERVED;
-    if !limited || env::var_os(key).is_some() {
-        return Ok(());
-    }
-    Err(Command::new(env::current_exe()?).args(env::args_os().skip(1)).env(key, value).exec())
 }
 
 /// A thread for one job of the stop, started early: at the stop the system may have no thread to give.
@@ -113,24 +93,52 @@ impl Waited {
     }
 }
 
-/// A stop that a signal began.
+/// Asks a server to stop.
+#[derive(Clone, Debug)]
+pub struct StopHandle(Sender<()>);
+
+impl StopHandle {
+    /// Asks for the stop; again, a second later or more, ends the waiting for clients, or for the device.
+    pub fn stop(&self) {
+        // A server that has ended needs no stop.
+        let _ended = self.0.send(());
+    }
+}
+
+/// The stop of a server, which is asked for by [`StopHandle::stop`] before or after the server begins.
+#[derive(Debug)]
 pub struct Stop {
-    signals: Receiver<i32>,
-    /// When the last signal came that counted.
+    handle: StopHandle,
+    asked: Receiver<()>,
+    /// When the last request came that counted.
     counted: Instant,
     patience: Duration,
 }
 
+impl Default for Stop {
+    fn default() -> Stop {
+        let (sender, asked) = channel();
+        let handle = StopHandle(sender);
+        Stop { handle, asked, counted: Instant::now(), patience: Duration::ZERO }
+    }
+}
+
 impl Stop {
-    /// Waits for a signal. From then on everybody has this much time.
-    pub fn asked(signals: Receiver<i32>, patience: Duration) -> Stop {
-        // Whoever sends signals lives as long as the program.
-        let _first = signals.recv();
-        Stop { signals, counted: Instant::now(), patience }
+    /// Asks for this stop.
+    #[must_use]
+    pub fn handle(&self) -> StopHandle {
+        self.handle.clone()
+    }
+
+    /// Waits until the stop is asked for. From then on everybody has this much time.
+    pub(crate) fn begun(&mut self, patience: Duration) {
+        // The sender lives as long as this.
+        let _first = self.asked.recv();
+        (self.counted, self.patience) = (Instant::now(), patience);
     }
 
     /// Waits until `done`, or until patience or another signal ends that.
-    pub fn wait(&mut self, done: impl Fn() -> bool) -> Waited {
+    pub(crate) fn wait(&mut self, done: impl Fn() -> bool) -> Waited {
         let until = Instant::now() + self.patience;
         while !done() {
             let hurried = self.hurried();
@@ -149,45 +157,43 @@ impl Stop {
 
     /// Waits for a moment. Returns whether another signal came meanwhile.
     fn hurried(&mut self) -> bool {
-        match self.signals.recv_timeout(STEP) {
-            Ok(_) if self.counted.elapsed() >= ONE => {
+        match self.asked.recv_timeout(STEP) {
+            Ok(()) if self.counted.elapsed() >= ONE => {
                 self.counted = Instant::now();
                 true
             }
-            Ok(_) | Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => {
-                thread::sleep(STEP);
-                false
-            }
+            // The sender lives as long as this.
+            Ok(()) | Err(_) => false,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
     use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
 
+    /// A stop that was asked for so many times.
+    fn asked(times: usize, patience: Duration) -> Stop {
+        let mut stop = Stop::default();
+        (0..times).for_each(|_| stop.handle().stop());
+        stop.begun(patience);
+        stop
+    }
+
     #[test]
     fn signals_one_behind_the_other_are_one_stop() {
-        let (sender, signals) = channel();
-        (0..3).for_each(|signal| sender.send(signal).unwrap());
-        let mut stop = Stop::asked(signals, LONG);
+        let mut stop = asked(3, LONG);
         let enough = Instant::now() + 10 * STEP;
         assert_eq!(stop.wait(|| Instant::now() > enough), Waited::Done);
-        assert!(stop.signals.try_recv().is_err(), "the others have come");
+        assert!(stop.asked.try_recv().is_err(), "the others have come");
     }
 
     #[test]
     fn a_later_signal_ends_one_waiting() {
-        let (sender, signals) = channel();
-        sender.send(0).unwrap();
-        let mut stop = Stop::asked(signals, LONG);
+        let mut stop = asked(3, LONG);
         stop.counted -= ONE;
-        (0..2).for_each(|signal| sender.send(signal).unwrap());
         let waited = stop.wait(|| false);
         assert_eq!(waited, Waited::Hurried);
         assert_eq!(waited.why().unwrap(), "before another signal ended the waiting");
@@ -197,12 +203,10 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_not_waited_for() {
-        let (sender, signals) = channel();
-        sender.send(0).unwrap();
-        let mut stop = Stop::asked(signals, Duration::ZERO);
+        let mut stop = asked(1, Duration::ZERO);
         let waited = stop.wait(|| false);
         assert_eq!(waited, Waited::TooLong(Duration::ZERO));
         assert_eq!(waited.why().unwrap(), "in 0 s");
-        assert_eq!((stop.wait(|| true).why(), drop(sender)), (None, ()));
+        assert_eq!(stop.wait(|| true).why(), None);
     }
 }

@@ -1,0 +1,208 @@
+//! Clients of a server: changes of the pool that it serves, and its status.
+
+use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use thermocline_format::VolumeMedia;
+
+use crate::control::{LimitChange, Media, NewTrace, NewVolume, Size, Subject};
+use crate::sockets::{beside, escaped, server_of};
+use crate::{DeviceRequest, Error};
+
+/// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The socket for status and changes of the pool with these settings.
+#[must_use]
+pub fn status_socket(settings: &Path) -> PathBuf {
+    beside(settings, "status.sock")
+}
+
+/// Whoever serves a pool.
+pub struct Serving {
+    stream: UnixStream,
+    /// Its status socket.
+    path: PathBuf,
+}
+
+impl fmt::Display for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server at {}", self.path.display())?;
+        match self.process() {
+            Some(id) => write!(f, " (process {id})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serving {
+    /// The server of the pool with these settings, if it has one.
+    #[must_use]
+    pub fn of(settings: &Path) -> Option<Serving> {
+        Serving::connect(&status_socket(settings)).ok()
+    }
+
+    /// The server that listens on the status socket `path`.
+    ///
+    /// # Errors
+    /// [`Error::NotServed`].
+    pub fn connect(path: &Path) -> Result<Serving, Error> {
+        let path = path.to_owned();
+        match UnixStream::connect(&path) {
+            Ok(stream) => Ok(Serving { stream, path }),
+            Err(source) => Err(Error::NotServed { path, source }),
+        }
+    }
+
+    /// The process that serves.
+    #[must_use]
+    pub fn process(&self) -> Option<i32> {
+        server_of(&self.stream)
+    }
+
+    /// Asks to make a volume.
+    ///
+    /// # Errors
+    /// When there is no answer, or it is no.
+    pub fn create(
+        self,
+        name: &str,
+        size_bytes: u64,
+        reserve_bytes: Option<u64>,
+    ) -> Result<(), Error> {
+        let new = NewVolume { name: name.to_owned(), size_bytes, reserve_bytes };
+        let body = json(&new);
+        self.ask("POST /volumes", &body)
+    }
+
+    /// Asks for another size of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn resize(
+        self,
+        volume: &Subject,
+        size_bytes: u64,
+        yes_destroy: Option<String>,
+    ) -> Result<(), Error> {
+        let body = json(&Size { size_bytes, yes_destroy });
+        self.ask(&format!("PATCH {}", volume.url()), &body)
+    }
+
+    /// Asks for the blocks of a volume to be elsewhere.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn set_media(self, name: &str, media: VolumeMedia) -> Result<(), Error> {
+        let body = json(&Media { media: media.to_string() });
+        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
+    }
+
+    /// Asks for other limits of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn limit(self, name: &str, limits: LimitChange) -> Result<(), Error> {
+        let body = json(&limits);
+        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
+    }
+
+    /// Asks for a change of a device. The pool is opened anew for that, which may take a while.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn change_device(self, change: &DeviceRequest) -> Result<(), Error> {
+        self.ask("POST /devices", &json(change))
+    }
+
+    /// Asks to record requests into a new file.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn record(self, path: &Path) -> Result<(), Error> {
+        self.ask("POST /trace", &json(&NewTrace { path: path.to_owned() }))
+    }
+
+    /// Asks to record requests no more.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn record_no_more(self) -> Result<(), Error> {
+        self.ask("DELETE /trace", "")
+    }
+
+    /// Asks to delete a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn delete(self, volume: &Subject) -> Result<(), Error> {
+        self.ask(&format!("DELETE {}", volume.url()), "")
+    }
+
+    /// What is answered to `request`, of `longest` bytes at most.
+    ///
+    /// # Errors
+    /// Also when the server says nothing for as long as `patience`.
+    pub fn answer(self, request: &str, longest: u64, patience: Duration) -> Result<String, Error> {
+        let server = self.to_string();
+        let silent = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let seconds = patience.as_secs();
+                Error::Refused(format!(
+                    "{server} has not answered for {seconds} s: it is stopped, stuck or busy"
+                ))
+            }
+            _ => Error::Refused(format!("{server}: {error}")),
+        };
+        let Serving { mut stream, .. } = self;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.write_all(request.as_bytes()).map_err(silent)?;
+        let mut answer = String::new();
+        stream.take(longest).read_to_string(&mut answer).map_err(silent)?;
+        Ok(answer)
+    }
+
+    fn ask(self, what: &str, body: &str) -> Result<(), Error> {
+        let request = format!("{what} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let answer = self.answer(&request, 1 << 20, PATIENCE)?;
+        let no_answer = "the server ended before it answered: what was asked may be done or not";
+        let (head, body) =
+            answer.split_once("\r\n\r\n").ok_or_else(|| Error::refused(no_answer))?;
+        if !head.lines().next().unwrap_or_default().contains(" 20") {
+            let body = body.trim_end();
+            return Err(Error::Refused(format!("the server of the pool says: {body}")));
+        }
+        Ok(())
+    }
+}
+
+fn json(body: &impl Serialize) -> String {
+    serde_json::to_string(body).expect("bodies have no keys but texts")
+}
+
+/// The status that the server at this status socket tells, schema `thermocline.serve/1`.
+///
+/// # Errors
+/// When nobody listens there, or it is no such server.
+pub fn fetch(socket: &Path) -> Result<Value, Error> {
+    /// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
+    const LONGEST: u64 = 64 << 20;
+    /// A server that is well answers at once. Chosen.
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let server = Serving::connect(socket)?;
+    let answer = server.answer("GET /status HTTP/1.0\r\n\r\n", LONGEST, PATIENCE)?;
+    let shown = socket.display();
+    let wrong = |what: &str| Error::Refused(format!("{shown} {what}"));
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| wrong("does not speak HTTP"))?;
+    let first = head.lines().next().unwrap_or_default();
+    if !first.contains(" 200 ") {
+        return Err(wrong(&format!("answers: {first}")));
+    }
+    serde_json::from_str(body).map_err(Error::refused)
+}

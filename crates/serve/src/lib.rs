@@ -1,0 +1,48 @@
+//! Serves the volumes of a pool: as network block devices, as files, with status, metrics and changes over HTTP.
+//!
+//! [`PoolServer::open`] opens the pool of a settings file and serves it; [`PoolServer::run`] serves until a
+//! [`StopHandle`] asks for the end, then closes the pool in order. [`Serving`] is the client of a server.
+//!
+//! Invariants:
+//! * Errors and [`News`] hold facts. An [`Operator`] has the words for users, with the commands of its own program.
+//! * No signal is handled here, and no standard stream is written to.
+
+mod client;
+mod control;
+mod date;
+mod devices;
+mod drive;
+mod error;
+mod files;
+mod fronts;
+mod fullness;
+mod http;
+pub mod lost;
+mod metrics;
+mod news;
+pub mod open_files;
+mod scrubs;
+mod server;
+pub mod sockets;
+mod state;
+mod stop;
+mod systemd;
+mod tap;
+mod wear;
+
+pub use client::{Serving, fetch, status_socket};
+pub use control::{LimitChange, Subject};
+pub use date::date;
+pub use devices::{
+    ChangeName, DeviceRequest, DrainStatus, GroupStanding, GroupsTold, MemberTold, MirrorStatus,
+    RaidStatus, draining, ensure_member, refuse_to_destroy,
+};
+pub use error::Error;
+pub use fullness::FullnessReport;
+pub use news::{News, Operator};
+pub use scrubs::{ScrubReport, ended};
+pub use server::{Options, PoolServer};
+pub use state::MediaStatus;
+pub use stop::{Stop, StopHandle};
+pub use thermocline_runtime::{ServeSettings, Settings};
+pub use wear::WearReport;

@@ -1,0 +1,332 @@
+//! A server of the volumes of a pool.
+
+use std::net::ToSocketAddrs as _;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
+use thermocline_runtime::opening::{self, Opened, short_of_fast};
+use thermocline_runtime::storage::Waker;
+use thermocline_runtime::{
+    AnyStorage, Driver, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Volume,
+};
+use thermocline_target::{BlockTarget as _, Granular};
+use thermocline_types::Bytes;
+
+use crate::devices::{Devices, End};
+use crate::files::Files;
+use crate::fronts::Fronts;
+use crate::http::Site;
+use crate::news::{self, Unattended};
+use crate::scrubs::ScrubRecorder;
+use crate::sockets::{SocketFile, Sockets};
+use crate::state::{Health, State};
+use crate::stop::{Kept, Worker};
+use crate::tap::Tap;
+use crate::{Error, News, Operator, Stop, StopHandle, open_files, status_socket, systemd};
+
+/// Seconds to wait for clients, and for the device, at a stop. Chosen: below the time that systemd waits.
+const PATIENCE: u64 = 10;
+
+/// How a pool is served, beside its settings.
+pub struct Options {
+    /// Refuse writes.
+    pub read_only: bool,
+    /// Take sockets that systemd hands over, and tell systemd of the begin and the end (`sd_listen_fds(3)`,
+    /// `sd_notify(3)`).
+    pub systemd: bool,
+    /// Whoever is told of news.
+    pub operator: Arc<dyn Operator>,
+    /// The end of the service.
+    pub stop: Stop,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let (operator, stop) = (Arc::new(Unattended), Stop::default());
+        Options { read_only: false, systemd: false, operator, stop }
+    }
+}
+
+/// A pool that is served. Clients are answered from [`PoolServer::open`] on.
+pub struct PoolServer {
+    pool: Arc<Pool>,
+    stopper: Stopper,
+    mounted: Files,
+    tap: Tap,
+    uris: Vec<String>,
+    health: Arc<Health>,
+    operator: Arc<dyn Operator>,
+    stop: Stop,
+    patience: Duration,
+    systemd: bool,
+    /// Memory for the stop.
+    kept: Kept,
+    closer: Worker,
+    scrub_recorder: Option<JoinHandle<()>>,
+    sockets: Vec<SocketFile>,
+}
+
+impl PoolServer {
+    /// Opens the pool of `settings`, and serves it as `[serve]` in them says. Without a socket or an address there, the
+    /// socket is beside the settings file, as is the socket for status.
+    ///
+    /// # Errors
+    /// When the pool does not open, an address cannot be had, or the system refuses a thread.
+    pub fn open(settings: &Settings, options: Options) -> Result<PoolServer, Error> {
+        let Options { read_only, systemd, operator, stop } = options;
+        let serve = settings.serve.clone();
+        let sockets = Sockets::open(settings, systemd)?;
+        let kept = Kept::take()?;
+        let closer = Worker::start("thermocline-close");
+        let closer = closer.map_err(Error::io("no thread to close the pool"))?;
+        let site = status_socket(settings.file());
+        let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
+        warn_of_http(&serve, &*operator);
+        let opened = if read_only {
+            opening::to_read(settings)?
+        } else {
+            opening::to_write(settings, false)?
+        };
+        let tap = Tap::new(Arc::clone(&operator));
+        if let Some(path) = &serve.record_trace {
+            let path = tap.start(path)?;
+            operator.note(format_args!("requests are recorded in {}", path.display()));
+        }
+        tell_differences(&opened, settings, &*operator);
+        let health = Arc::new(Health::default());
+        let end = End { health: Arc::clone(&health), stop: stop.handle() };
+        let devices = Devices::new(settings.clone(), opened.groups, end, Arc::clone(&operator));
+        let (pool, scrub_recorder) =
+            start(opened.driver, settings, read_only, &health, &devices, &operator)?;
+        let limits = limits(&serve, &*operator);
+        let exports: Vec<Export> =
+            exports(&pool, read_only).into_iter().map(|export| tap.on(export)).collect();
+        let mounted = Files::mount(serve.fuse.as_deref(), &exports, read_only, &operator)?;
+        let exports = Exports::new(exports, &limits);
+        let fronts = Fronts::new(exports.clone(), mounted.directory(), tap.clone());
+        let (listeners, reach, mut sockets) = sockets.into_listeners();
+        let reach = reach.and_files_in(mounted.path());
+        let server = Server::new(listeners, exports, limits)?;
+        let stopper = server.stopper();
+        house(&pool, server)?;
+        for name in settings.set_limits(&pool) {
+            operator.note(format_args!("limits are stated of `{name}`, which is no volume"));
+        }
+        let pool = Arc::new(pool);
+        let uris = reach.uris(&pool.volume_names());
+        let state = State::new(&pool, &stopper, &health, reach, devices, tap.clone());
+        sockets.push(site.serve(&state, (!read_only).then_some(&fronts))?);
+        let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+        Ok(PoolServer {
+            pool,
+            stopper,
+            mounted,
+            tap,
+            uris,
+            health,
+            operator,
+            stop,
+            patience,
+            systemd,
+            kept,
+            closer,
+            scrub_recorder,
+            sockets,
+        })
+    }
+
+    /// Where clients find each volume.
+    #[must_use]
+    pub fn uris(&self) -> &[String] {
+        &self.uris
+    }
+
+    /// Ends the service.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.handle()
+    }
+
+    /// Serves until a stop is asked for. Then requests are answered and the pool is closed, both within the patience of
+    /// the settings.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] if the pool failed, or was not closed in time.
+    pub fn run(self) -> Result<(), Error> {
+        let PoolServer { pool, stopper, mounted, tap, health, operator, mut stop, .. } = self;
+        let tell = |state| {
+            if self.systemd {
+                systemd::notify(state);
+            }
+        };
+        tell("READY=1");
+        stop.begun(self.patience);
+        drop(self.kept);
+        tell("STOPPING=1");
+        // Requests that wait for a limit are to be answered in time.
+        pool.lift_limits();
+        stopper.stop();
+        wait_for_clients(&mut stop, &stopper, mounted, &operator);
+        drop(self.sockets);
+        let closed = close(pool, self.closer, &mut stop);
+        tap.stop(self.patience);
+        // The pool is gone, and with it the sender of records. A thread that panicked has said so.
+        drop(self.scrub_recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
+        match health.failure() {
+            Some(failure) => Err(Error::Broken(failure.to_owned())),
+            None => closed,
+        }
+    }
+}
+
+/// Starts the thread of the pool, and the thread that stores the record of its scrubs. Scrubs write, so a pool that is
+/// only read has none.
+fn start(
+    driver: Driver<AnyStorage>,
+    settings: &Settings,
+    read_only: bool,
+    health: &Arc<Health>,
+    devices: &Devices,
+    operator: &Arc<dyn Operator>,
+) -> Result<(Pool, Option<JoinHandle<()>>), Error> {
+    let id = driver.engine().pool_id();
+    let scrubs = if read_only { None } else { ScrubRecorder::start(settings, id, operator)? };
+    let (scrubs, recorder) = scrubs.unzip();
+    let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
+    let (told, health) = (Arc::clone(operator), Arc::clone(health));
+    let listener = news::listener(told, health, devices.clone(), records);
+    let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
+    let pool = Pool::start_with(driver, listener, &upkeep);
+    Ok((pool.map_err(Error::io("no thread for the pool"))?, recorder))
+}
+
+/// Tells the differences between the settings and the pool.
+fn tell_differences(opened: &Opened<AnyStorage>, settings: &Settings, operator: &dyn Operator) {
+    opened.notes.iter().for_each(|note| _ = operator.say(&News::Opening(note.clone())));
+    let volumes = opened.sizes();
+    if let Some(short) = short_of_fast(&opened.config, &volumes) {
+        operator.say(&News::ShortOfFast(short));
+    }
+    // The pool was formatted with other settings, or has more volumes by now: it is served in any case.
+    if let Err(little) = settings.enough_memory(&opened.config, volumes.iter().copied()) {
+        operator.say(&News::LittleMemory(little));
+    }
+}
+
+/// Limits of the server; the process may have as many files open as that takes.
+fn limits(serve: &ServeSettings, operator: &dyn Operator) -> Limits {
+    let default = Limits::default();
+    let connections = serve.connections.unwrap_or(default.connections);
+    open_files::raise_for(connections, operator);
+    Limits { connections, ..default }
+}
+
+/// Waits until all clients have their answers and the files are unmounted, within bounds.
+fn wait_for_clients(
+    stop: &mut Stop,
+    stopper: &Stopper,
+    mounted: Files,
+    operator: &Arc<dyn Operator>,
+) {
+    let unmounting = mounted.unmount(operator);
+    let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
+    let waited = stop.wait(|| stopper.is_over() && unmounted());
+    for (done, what) in [
+        (stopper.is_over(), "not every client got an answer"),
+        (unmounted(), "the files were not unmounted"),
+    ] {
+        if let Some(why) = waited.why().filter(|_| !done) {
+            operator.note(format_args!("{what} {why}"));
+        }
+    }
+}
+
+/// Warns of an address that shows status and metrics to others.
+fn warn_of_http(serve: &ServeSettings, operator: &dyn Operator) {
+    if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
+        operator.note(format_args!(
+            "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
+             are in them"
+        ));
+    }
+}
+
+/// Whether others than this machine can reach an address.
+fn is_for_all(address: &str) -> bool {
+    let found = address.to_socket_addrs();
+    found.is_ok_and(|mut found| found.any(|one| !one.ip().is_loopback()))
+}
+
+/// Closes the pool in order, within bounds: a device may hang.
+fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> Result<(), Error> {
+    let closed = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&closed);
+    let close = move || {
+        let mut pool = pool;
+        // Whoever looks at the status has it for a moment.
+        let pool = loop {
+            match Arc::try_unwrap(pool) {
+                Ok(pool) => break pool,
+                Err(shared) => pool = shared,
+            }
+            thread::sleep(Duration::from_millis(1));
+        };
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
+    };
+    closer.run(close);
+    let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = stop.wait(|| result().is_some());
+    match result() {
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(Error::Broken(error.to_string())),
+        None => {
+            let why = waited.why().unwrap_or_default();
+            Err(Error::Broken(format!(
+                "the pool was not closed {why}; opening it again will recover it"
+            )))
+        }
+    }
+}
+
+fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
+    let volumes = pool.volume_names().into_iter();
+    let volumes = volumes.filter_map(|name| pool.volume(name.as_str()));
+    volumes.map(|volume| export(volume, read_only)).collect()
+}
+
+/// The export of a volume.
+pub(crate) fn export(volume: Volume, read_only: bool) -> Export {
+    let target = Granular::new(volume, Bytes::SECTOR);
+    let name = target.info().name;
+    Export { name, target: Arc::new(target), read_only }
+}
+
+/// A server that is polled on the pool's thread.
+struct PolledServer(Server);
+
+impl Poller for PolledServer {
+    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
+        self.0.turn(wait, pool.as_slice());
+    }
+
+    fn waker(&self) -> Waker {
+        let stopper = self.0.stopper();
+        Arc::new(move || stopper.wake())
+    }
+}
+
+/// Sees to it that the server has a thread: that of the pool, or its own where the storage cannot be waited for.
+fn house(pool: &Pool, server: Server) -> Result<(), Error> {
+    let stopper = server.stopper();
+    let Err(mut server) = pool.register(Box::new(PolledServer(server))) else { return Ok(()) };
+    let run = move || {
+        while !stopper.is_over() {
+            server.turn(None, None);
+        }
+    };
+    thread::Builder::new().name("thermocline-nbd".to_owned()).spawn(run)?;
+    Ok(())
+}
