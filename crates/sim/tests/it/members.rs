@@ -17,9 +17,9 @@ const STATES: u64 = 400;
 #[test]
 fn one_wrong_member_costs_nothing_that_was_flushed() {
     let (mut states, mut drawn) = (0, BTreeMap::<String, u64>::new());
-    // Worlds with a second fault fail at some seeds: see docs/TESTING.md.
-    let twice = [17, 18].into_iter().chain(20..=25).map(|seed| (Situation::TwiceWrong, seed));
-    for (situation, seed) in (1..=16).map(|seed| (Situation::Members, seed)).chain(twice) {
+    let once = (1..=16).chain([56, 76, 85, 137]).map(|seed| (Situation::Members, seed));
+    let twice = [2].into_iter().chain(17..=26).map(|seed| (Situation::TwiceWrong, seed));
+    for (situation, seed) in once.chain(twice) {
         let settings = situation.settings(seed);
         let how = settings.wrong.map_or("none".to_owned(), |wrong| format!("{:?}", wrong.how));
         let also = settings.wrong.and_then(|wrong| wrong.also).map(|also| format!("{also:?}"));
