@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use thermocline_nbd::Client;
-use thermocline_nbd::protocol::{Command, Framing};
+use thermocline_nbd::protocol::request::{Command, Framing};
 use thermocline_runtime::{new_pool_id, opening};
 use thermocline_serve::{Operator, Options, PoolServer, Settings, fetch, status_socket};
 

@@ -130,6 +130,7 @@ impl Error {
         move |source| Error::Io { what, source }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "errors are handed over by `map_err`")]
     pub(crate) fn refused(why: impl ToString) -> Error {
         Error::Refused(why.to_string())
     }

@@ -12,7 +12,7 @@ use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     AnyStorage, Driver, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Volume,
 };
-use thermocline_target::{BlockTarget as _, Granular};
+use thermocline_target::Granular;
 use thermocline_types::Bytes;
 
 use crate::devices::{Devices, End};
@@ -299,8 +299,8 @@ fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
 
 /// The export of a volume.
 pub(crate) fn export(volume: Volume, read_only: bool) -> Export {
+    let name = volume.name().to_string();
     let target = Granular::new(volume, Bytes::SECTOR);
-    let name = target.info().name;
     Export { name, target: Arc::new(target), read_only }
 }
 

@@ -3,6 +3,8 @@
 //! Pool, server and client run on one thread, so every allocation is counted. A failed assertion leaves a profile of
 //! `dhat`, which shows the places of all allocations.
 
+#![expect(clippy::big_endian_bytes, reason = "NBD is big-endian")]
+
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::{UnixListener, UnixStream};

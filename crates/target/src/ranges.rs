@@ -265,7 +265,7 @@ mod tests {
         let [running, ended] = [0; 2].map(|zero| Arc::new(AtomicU64::new(zero)));
         let work = &|thread: u64| {
             for number in 0..300 {
-                let modifies = (number + thread) % 5 == 0;
+                let modifies = (number + thread).is_multiple_of(5);
                 let access = if modifies { Access::Modify } else { Access::Replace };
                 let (running, ended) = (Arc::clone(&running), Arc::clone(&ended));
                 ranges.enter(0..1, access, move |change| {

@@ -304,6 +304,10 @@ impl Service {
     }
 
     /// Hands a request to the engine; returns the request if the engine is busy.
+    #[expect(
+        clippy::result_large_err,
+        reason = "it goes back to the queue as it is, without a box"
+    )]
     fn submit(
         &mut self,
         what: HostRequest<Buffer>,
