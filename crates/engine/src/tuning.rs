@@ -17,7 +17,7 @@ settings! {
     /// Settings of an engine; `None` is the default.
     pub struct Tuning {
         placement: Policy, common, "auto",
-            "Which class a block is written to (`thermocline lab list placements`).";
+            "Which class a block is written to: one of the placements that the lab lists.";
         write_cache: bool, common, "true",
             "Whether writes complete in memory, as in the volatile cache of a drive: a power cut or a killed server \
              takes up to a second of them, unless they were flushed or had FUA, and the drive gets full chunks however \
@@ -39,7 +39,7 @@ settings! {
         at_risk: Bytes, common, "64GiB" ("all"),
             "Bytes of fast devices that may be in use, as if these were smaller: the bytes that are lost with them.";
         victim: Victim, expert, "own",
-            "Which unit garbage collection takes (`thermocline lab list victims`); own: the rule of the placement.";
+            "Which unit garbage collection takes: one of the victims that the lab lists; own: the rule of the placement.";
         read_plan: ReadPlan, expert, "cost",
             "How garbage collection reads that unit: basic (valid blocks one by one), segment (all of it), cost (the \
              gaps too that cost less than another command) or cost:SIZE, the bytes that one command costs.";

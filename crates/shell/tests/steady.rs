@@ -134,8 +134,8 @@ impl Service {
         }
     }
 
-    /// Counts the allocations for each request. Most batches of requests must have none: chunks, collection, checkpoints
-    /// and packed blocks still allocate.
+    /// Counts the allocations for each request. Most batches of requests must have none: chunks, collection,
+    /// checkpoints and packed blocks still allocate.
     fn allocations(&mut self, command: u16) -> f64 {
         const BATCHES: usize = 1000;
         self.carry_out(command, BATCHES as u64 * DEPTH);
