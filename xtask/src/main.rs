@@ -6,6 +6,7 @@
 
 mod bench;
 mod bench_serve;
+mod fuzz;
 mod history;
 mod imports;
 mod mutants;
@@ -77,6 +78,14 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Every fuzz target for a while; needs a nightly compiler and `cargo install cargo-fuzz`.
+    Fuzz {
+        /// Only targets whose name contains this.
+        target: Option<String>,
+        /// Of each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
     /// Generated mutants of engine and format against the tests and the simulation: a sample of them. Takes a minute or
     /// so for each; needs `cargo install cargo-mutants`.
     Mutants {
@@ -130,9 +139,6 @@ enum Suite {
     Tier,
 }
 
-/// Packages with fuzz targets.
-const FUZZED: [&str; 5] = ["engine", "format", "nbd", "runtime", "sim"];
-
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -160,6 +166,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Sim { arguments } => sim::run(&repo, sim::ENGINE, &arguments),
         Command::Shell { arguments } => sim::run(&repo, sim::SHELL, &arguments),
+        Command::Fuzz { target, seconds } => fuzz::run(&repo, target.as_deref(), seconds),
         Command::Mutants { seed, count, fast } => mutants::run(&repo, seed, count, fast),
         Command::Validation { check: true, names, quick } => {
             validation::check(&repo, &names, quick)
@@ -187,25 +194,13 @@ fn check(repo: &Repo) -> Result<()> {
         let doc = [&["doc", "--no-deps", "--quiet"], packages].concat();
         cargo_with(repo, "documentation", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
     }
-    fuzz_targets(repo)
+    fuzz::check(repo)
 }
 
 fn tidy_rules(repo: &Repo) -> Result<()> {
     let files = repo.files()?;
     println!("tidy: {}", tidy::longest(&files));
     rules("house rules", &tidy::check(repo, &files)?)
-}
-
-/// Fuzz targets are workspaces of their own, since they need a nightly compiler to run; any compiler can check them.
-fn fuzz_targets(repo: &Repo) -> Result<()> {
-    let target = repo.root().join("target/fuzz");
-    let target = [("CARGO_TARGET_DIR", &*target.to_string_lossy())];
-    for package in FUZZED {
-        let manifest = format!("crates/{package}/fuzz/Cargo.toml");
-        let check = ["check", "--quiet", "--locked", "--manifest-path", &manifest];
-        cargo_with(repo, "fuzz targets", &check, &target)?;
-    }
-    Ok(())
 }
 
 fn test(repo: &Repo, no_check: bool) -> Result<()> {

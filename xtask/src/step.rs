@@ -78,6 +78,23 @@ fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]
     Ok(())
 }
 
+/// Runs a program by its name at the root of the repository: `cargo` so, and not as this program's own, takes
+/// `+nightly`.
+///
+/// # Errors
+/// When it cannot be started or fails.
+pub fn run_program(repo: &Repo, name: &str, program: &str, arguments: &[&str]) -> Result<()> {
+    println!("{name}: {program} {}", arguments.join(" "));
+    let mut command = Command::new(program);
+    command.current_dir(repo.root()).args(arguments);
+    for inherited in ["RUSTUP_TOOLCHAIN", "CARGO"] {
+        command.env_remove(inherited);
+    }
+    let status = command.status().with_context(|| format!("{program} cannot be started"))?;
+    ensure!(status.success(), "{name}: `{program} {}` failed", arguments.join(" "));
+    Ok(())
+}
+
 /// The Cargo that runs this program, at the root of the repository.
 pub fn cargo_command(repo: &Repo) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -17,7 +17,7 @@ settings! {
     /// Settings of an engine; `None` is the default.
     pub struct Tuning {
         placement: Policy, common, "auto",
-            "Which class a block is written to: one of the placements that the lab lists.";
+            "Which class a block is written to: auto, sepgc or none; the lab lists others that it takes.";
         write_cache: bool, common, "true",
             "Whether writes complete in memory, as in the volatile cache of a drive: a power cut or a killed server \
              takes up to a second of them, unless they were flushed or had FUA, and the drive gets full chunks however \

@@ -18,6 +18,7 @@ use thermocline_engine::{Config, ConfigError, HostError};
 use thermocline_format::{
     BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeMedia, VolumeName,
 };
+use thermocline_ftl::placement::Policy;
 use thermocline_types::Bytes;
 
 use crate::media::unit_bytes;
@@ -358,6 +359,7 @@ impl Settings {
         if let Some((key, reason)) = self.volume_out_of_bounds() {
             return Err(self.error(&key, reason));
         }
+        self.check_placement()?;
         self.check_fullness()?;
         if let Some((key, reason)) = self.serve.objection() {
             return Err(self.error(&format!("serve.{key}"), reason));
@@ -397,6 +399,19 @@ impl Settings {
         FullnessMarks {
             warning: self.pool.upkeep.full_warning.unwrap_or(default.warning),
             critical: self.pool.upkeep.full_critical.unwrap_or(default.critical),
+        }
+    }
+
+    /// Placements of published work stay in the lab: a pool takes the one that adapts, and the two without memory.
+    fn check_placement(&self) -> Result<(), SettingsError> {
+        match &self.pool.engine.placement {
+            None | Some(Policy::Auto(_) | Policy::SeparateRelocation(_) | Policy::Nothing(_)) => {
+                Ok(())
+            }
+            Some(other) => {
+                let reason = format!("`{other}` is for the lab; a pool takes auto, sepgc and none");
+                Err(self.error("pool.placement", reason))
+            }
         }
     }
 

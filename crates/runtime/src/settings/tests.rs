@@ -169,6 +169,10 @@ fn what_is_wrong_is_named() {
         ("[device]\npath = 'a'\nkind = 'simulated'", "device.profile: a simulated device has"),
         ("[device]\npath = 'a'\n[pool]\nvictim = 'lottery'", "pool.victim: `lottery` is no victim"),
         ("[device]\npath = 'a'\n[pool]\nplacement = 'x'", "pool.placement: `x` is no placement"),
+        (
+            "[device]\npath = 'a'\n[pool]\nplacement = 'sepbit'",
+            "pool.placement: `sepbit` is for the lab; a pool takes auto, sepgc and none",
+        ),
         ("[device]\npath = 'a'\n[pool]\nspare = 1.0", "pool.spare: is 1, must be 0 to 0.9"),
         (
             "[device]\npath = 'a'\n[pool]\nscrub_every = '30'",

@@ -31,7 +31,7 @@ fn plan(settings: &Settings) -> Plan {
 /// whether it is stated or not.
 #[test]
 fn the_lab_and_a_pool_set_the_engine_up_alike_field_by_field() {
-    let stated = "placement = 'sepbit'\nvictim = 'cost-benefit'\nread_plan = 'segment'\nahead_units = 9
+    let stated = "placement = 'sepgc'\nvictim = 'cost-benefit'\nread_plan = 'segment'\nahead_units = 9
 write_cache = false\ncheckpoint = '64MiB'\nreserved_units = 20\nmemory = '1GiB'\nmax_requests = 77\nstaged = '8MiB'
 write_depth = 3\nspare = 0.3";
     let devices = [
@@ -194,7 +194,7 @@ fn measured(settings: &Settings) -> Counters {
 #[test]
 fn a_drive_with_placement_handles_writes_as_much_when_served_as_in_the_lab() {
     let folder = tempfile::tempdir().expect("a folder");
-    let pool = "placement = 'dac:6'\nvictim = 'kawaguchi'\nwrite_cache = false";
+    let pool = "placement = 'auto'\nvictim = 'kawaguchi'\nwrite_cache = false";
     for profile in ["pm9d3", "pm1725a"] {
         let device = format!(
             "size = '128MiB'\nkind = 'simulated'\nprofile = '{profile}'\nunit = '128KiB'\nio = 'inline'"
