@@ -88,7 +88,7 @@ impl Mapped {
             });
         }
         if let Some(slc) = &mut self.slc {
-            // Before it arrives, so that what is folded takes the time in between.
+            // Fold before the request arrives, so folding uses the idle time.
             slc.idle_until(request.at, &mut self.ftl, &mut self.media)
                 .map_err(|_| DriveError::EndOfLife)?;
         }

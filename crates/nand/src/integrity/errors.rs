@@ -1,4 +1,4 @@
-//! Bits that are read wrong, by what makes them so.
+//! Bit errors, by cause.
 //!
 //! ```text
 //! rate = fresh + program_disturb + cycled · w^m
@@ -69,7 +69,7 @@ pub struct Condition {
     pub reads: f64,
 }
 
-/// Mean bit error rate by what makes it.
+/// Mean bit error rate by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RawErrors {
     /// Of new cells.

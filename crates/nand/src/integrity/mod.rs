@@ -1,4 +1,4 @@
-//! Keeping data whole: how many bits are wrong, what corrects them, what is done so that it stays so, and what is lost.
+//! Data integrity: bit errors, correction, upkeep and loss.
 //!
 //! Closed forms for one condition (wear, age, temperature, reads), for the `[integrity]` of a profile. They stand
 //! beside the simulated drives, which take the limits of `[refresh]` and the chances of `[aged]` from them. Begin at
@@ -171,7 +171,7 @@ fn overlay(values: &mut toml::Table, given: &toml::Table) {
 }
 
 impl Integrity {
-    /// Each value that must hold: key, whether it does, what it must be.
+    /// The rules for the values: key, whether the value is acceptable, requirement.
     pub(crate) fn rules(&self) -> Vec<(&'static str, bool, &'static str)> {
         let Integrity { errors, ecc, retry, parity, upkeep, failures, .. } = self;
         let share = |value: f64| (0.0..=1.0).contains(&value);
