@@ -1,7 +1,7 @@
 //! Where blocks of each class are written, and what must be left free so that this always goes on.
 //!
-//! The drive, the log engine and the miniatures of `auto` append to the same frontiers. What each adds is its own: a
-//! drive opens a unit at once, the engine when a superblock lists it.
+//! The drive, the log engine and the miniatures of `auto` append to the same frontiers. Opening differs: a drive opens
+//! a unit at once, the engine when a superblock lists the unit.
 
 use thermocline_types::Class;
 
@@ -65,8 +65,8 @@ impl<P: Copy> Frontiers<P> {
 }
 
 /// Units that hold no blocks of users at the worst moment, of a layer with `frontiers` open ones that begins to collect
-/// garbage when no more than `reserve` are free: those, and the one that is collected. Why the rest suffices is argued
-/// at [`Ftl`](crate::Ftl).
+/// garbage when no more than `reserve` are free: the reserve, the frontiers and the victim. Why the rest suffices is
+/// argued at [`Ftl`](crate::Ftl).
 #[must_use]
 pub fn set_aside(frontiers: u32, reserve: u32) -> u32 {
     frontiers + reserve + 1

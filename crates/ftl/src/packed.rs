@@ -37,7 +37,7 @@ impl Packed {
         self.store(index, value);
     }
 
-    /// Stores `value` and returns what was there before.
+    /// Stores `value` and returns the previous value.
     #[inline]
     pub fn replace(&mut self, index: usize, value: u64) -> Option<u64> {
         let old = self.get(index);

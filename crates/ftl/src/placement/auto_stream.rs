@@ -58,10 +58,10 @@ struct Queue {
 }
 
 impl MultiQueue {
-    /// So many classes, one of them for survivors.
+    /// A policy with `classes` classes, the last for survivors.
     ///
     /// # Panics
-    /// If there are fewer than 2.
+    /// If `classes` is below 2.
     #[must_use]
     pub fn new(classes: u8) -> Self {
         assert!(classes > 1, "survivors and one queue at least");
@@ -193,10 +193,10 @@ struct Counted {
 }
 
 impl Sfr {
-    /// So many classes, one of them for survivors.
+    /// A policy with `classes` classes, the last for survivors.
     ///
     /// # Panics
-    /// If there are fewer than 2.
+    /// If `classes` is below 2.
     #[must_use]
     pub fn new(classes: u8) -> Self {
         assert!(classes > 1, "survivors and one stream at least");

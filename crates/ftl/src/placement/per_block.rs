@@ -3,7 +3,7 @@
 use prefetch_index::prefetch_index;
 use thermocline_types::Lba;
 
-/// Values in a page: large enough that pages cost nothing beside what they hold, small enough for sparse addresses.
+/// Values in a page: large enough that page overhead is negligible, small enough for sparse addresses.
 const PAGE: usize = 1 << 12;
 
 /// One value per block, `T::default()` for blocks nothing was noted of. Memory grows with the addresses that are used.

@@ -75,7 +75,7 @@ impl Topology {
         first + self.relocation.0..first + self.relocation.1
     }
 
-    /// The pool of `class`. Most devices have one; for them this is no division.
+    /// The pool of `class`. Most devices have a single pool; the check avoids a division.
     #[inline]
     #[must_use]
     pub const fn pool(self, class: Class) -> u8 {
