@@ -32,7 +32,7 @@ pub struct Profile {
     pub working_set_bytes: u64,
     /// How often the working set is written over: bytes written / working set. 0 without writes.
     pub writes_per_working_set: f64,
-    /// Bytes written per day at the trace's pace; `None` if it lasts less than a second.
+    /// Bytes written per day at the trace's pace; `None` if the trace lasts less than a second.
     pub daily_bytes_written: Option<f64>,
     /// Share of the written bytes whose request starts where one of the last 16 streams of its tenant ended.
     pub sequential_share: f64,

@@ -84,7 +84,7 @@ impl From<'_> for &toml::Table {
 }
 
 impl AppSpec {
-    /// Reads `NAME` or `NAME:KEY=VALUE,...`; `None` if no application is called so.
+    /// Reads `NAME` or `NAME:KEY=VALUE,...`; `None` if no application has the name.
     pub(super) fn parse(text: &str) -> Option<Result<AppSpec, Error>> {
         AppSpec::of(text.trim().split(':').next()?, &text)
     }
@@ -183,12 +183,12 @@ pub(super) trait Application: fmt::Debug {
     /// The kinds of its files; the directory of a request's stream is an index into them, from 1.
     fn directories(&self) -> &'static [&'static str];
 
-    /// What its file system took of the volume; `None` where it has none.
+    /// Space taken by the application's file system; `None` without a file system.
     fn room(&self) -> Option<AppRoom> {
         None
     }
 
-    /// What an LSM store did so far.
+    /// Figures of an LSM store so far.
     fn lsm_facts(&self) -> Option<LsmFacts> {
         None
     }

@@ -197,7 +197,7 @@ impl Generator {
         self.span
     }
 
-    /// What the LSM store did so far, if it is one.
+    /// Figures of the LSM store so far; `None` for other workloads.
     #[must_use]
     pub fn lsm_facts(&self) -> Option<LsmFacts> {
         match &self.body {

@@ -36,9 +36,9 @@ impl Limit {
 /// Requests that come in bursts, with nothing in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// Bytes asked for in each; the request that reaches them is its last.
+    /// Bytes requested in a burst; the request that reaches `bytes` ends the burst.
     pub bytes: Bytes,
-    /// How long the host asks for nothing after one.
+    /// Idle time of the host after a burst.
     pub idle: Time,
 }
 

@@ -32,7 +32,8 @@ pub(super) struct Ranked {
     slots: u64,
     period: u64,
     left: u64,
-    /// Chooses the permutations, so that they depend on how often they moved and not on what was drawn between.
+    /// A separate generator for permutations: a permutation depends only on the number of moves, not on the draws in
+    /// between.
     moves: Rng,
 }
 

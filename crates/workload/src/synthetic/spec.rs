@@ -56,11 +56,11 @@ impl FromStr for Work {
 pub struct Tenant {
     /// For people.
     pub name: String,
-    /// What it does in its region.
+    /// The work in the tenant's region.
     pub work: Work,
-    /// How large its region is; regions follow each other from offset 0.
+    /// Size of the region; regions follow each other from offset 0.
     pub span: TenantSpan,
-    /// Its weight among the requests; shares need not sum to 1.
+    /// Weight among the requests; shares need not sum to 1.
     pub share: f64,
     /// Overrides [`Options::io_size`].
     pub io_size: Option<Bytes>,
@@ -68,7 +68,7 @@ pub struct Tenant {
     pub read_share: Option<f64>,
     /// Overrides [`Options::trim_share`].
     pub trim_share: Option<f64>,
-    /// When its writes are issued, by the host's clock; `None` issues them as they come.
+    /// Times at which writes are issued, by the host's clock; `None` issues writes at once.
     pub checkpoints: Option<Checkpoints>,
 }
 
@@ -195,7 +195,7 @@ impl Spec {
         Ok(regions.iter().map(|region| region.base..region.base + region.span).collect())
     }
 
-    /// How long the clients of an application think after a commit; `None` of what has none that do.
+    /// How long the clients of an application think after a commit; `None` for workloads without thinking clients.
     #[must_use]
     pub fn think(&self) -> Option<Time> {
         match self {

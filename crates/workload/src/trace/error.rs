@@ -57,7 +57,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

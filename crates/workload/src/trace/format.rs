@@ -93,7 +93,7 @@ impl Format {
         }
     }
 
-    /// One line on where such files come from and what they look like.
+    /// A line on the origin and the layout of files in the format.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@
 //! * Times are counted from the first request and never go back; requests stamped earlier than their predecessor
 //!   keep their place and are counted in [`Trace::reordered`].
 //! * Requests of no bytes are left out, as they touch no media, and counted in [`Trace::empty`].
-//! * What a trace says that it lacks is counted in [`Trace::lost`].
+//! * Events that a trace reports as lost are counted in [`Trace::lost`].
 
 mod builtin;
 mod clock;

@@ -189,7 +189,7 @@ fn columns(request: &Request, tenant: &dyn Display, text: &mut Vec<u8>) -> std::
     write!(text, ",{op},{},{},{tenant}", request.offset.get(), request.length.get())
 }
 
-/// A request; its file is named by its directory and its number.
+/// A request; directory and number name the file.
 fn line(request: &Request, directories: &[String], text: &mut Vec<u8>) -> std::io::Result<()> {
     columns(request, &request.tenant.0, text)?;
     let stream = request.stream;

@@ -160,7 +160,7 @@ impl BtreeSpec {
         (self.sync && self.think > Time::ZERO).then_some(self.think)
     }
 
-    /// Whether commits flush, so that clients wait for them.
+    /// Whether commits flush, and clients wait for the flush.
     #[must_use]
     pub fn commits(&self) -> bool {
         self.sync

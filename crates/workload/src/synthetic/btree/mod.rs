@@ -72,7 +72,7 @@ struct Layout {
     page: u64,
 }
 
-/// Requests that wait, and how they are cut.
+/// Waiting requests, and the greatest length of a request.
 #[derive(Debug)]
 struct Out {
     waiting: VecDeque<Request>,
@@ -101,11 +101,11 @@ struct Core {
     layout: Layout,
     pool: Pool,
     out: Out,
-    /// Bytes of log that transactions produced so far.
+    /// Log bytes produced so far.
     lsn: u64,
 }
 
-/// What engines do differently.
+/// Differences between engines.
 trait PageEngine: std::fmt::Debug {
     /// Where page `page` is.
     fn place(&self, core: &Core, page: u32) -> Extent;
@@ -199,7 +199,7 @@ impl Database {
         if !changes {
             return self.law.draw(&mut self.rng);
         }
-        // No draw where the key is not set, so that such a database stays what it was.
+        // Without the key, draw no random number: the sequence of draws must not change.
         self.last = if beside > 0.0 && self.rng.unit_f64() < beside {
             (self.last + 1) % self.core.layout.count as u32
         } else {
