@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! * Attempts take time and change nothing that is written (ADR 0003).
-//! * Chances are rounded to 2^-40, lest machines that differ in the last bit of a logarithm differ in a draw.
+//! * Chances are rounded to 2^-40: a logarithm's last bit differs between machines and must not change a draw.
 
 mod loss;
 
@@ -139,7 +139,7 @@ impl Further {
     }
 }
 
-/// The most wear that is told apart, and its steps. Chosen: a thirty-second of the rated cycles.
+/// Largest distinguished wear, and steps of wear. Chosen: a thirty-second of the rated cycles.
 const MOST_WEAR: f64 = 2.0;
 const STEPS_OF_WEAR: f64 = 32.0;
 /// Steps of the quality of pages, in standard deviations, and how many to either side: one page in 10^9 is beyond.
@@ -156,7 +156,7 @@ pub(crate) struct Legibility {
     cycles: f64,
     seed: u64,
     rng: Rng,
-    /// Erases of each unit, by unit; none where nothing is known.
+    /// Erases by unit; units beyond the end were never erased.
     erases: Vec<u32>,
     /// How old units are, where each has an age of its own, and the erase blocks of a unit, which share its reads.
     ages: Option<Ages>,
@@ -264,7 +264,7 @@ impl Legibility {
         self.take(attempts, most)
     }
 
-    /// Counts a read that failed the first `failed` of `most` attempts, and says what it takes.
+    /// Counts a read that failed the first `failed` of `most` attempts, and returns the extra cost.
     fn take(&mut self, failed: usize, most: usize) -> Further {
         let ns = |us: f64| (us * 1e3).round() as u64;
         let (retry, parity) = (self.integrity.retry, self.integrity.parity.dies);

@@ -158,7 +158,7 @@ impl Drive {
         }
     }
 
-    /// What a log with units of `unit` has below them.
+    /// The layer that a log with units of `unit` has below.
     #[must_use]
     pub fn below(&self, unit: Bytes) -> Below {
         let cut = self.cut();

@@ -115,8 +115,8 @@ impl Mapped {
         }
     }
 
-    /// Brings the map entries that serving `requests` will use into the cache: those of what they push out of the write
-    /// buffer, or their own. Changes nothing.
+    /// Brings the map entries that serving `requests` will use into the cache: the entries of blocks pushed out of the
+    /// write buffer, or of the requests themselves. Changes nothing.
     #[inline]
     pub fn prefetch(&self, requests: &[Request]) {
         if let Some(buffer) = &self.buffer {

@@ -38,7 +38,7 @@ pub struct NandArray {
     parts: Vec<PagePart>,
     /// Whether a write is acknowledged only when its blocks are whole.
     whole_units: bool,
-    /// Which units are in SLC mode; empty where none ever is.
+    /// Which units are in SLC mode; empty without an SLC cache.
     slc: Vec<bool>,
     /// How old units are, where that matters.
     ages: Option<Ages>,
@@ -142,7 +142,7 @@ impl NandArray {
         }
     }
 
-    /// So many bytes of the host were programmed where they stay.
+    /// `bytes` of host data were programmed in place.
     pub(crate) fn written(&mut self, bytes: u64) {
         if let Some(owners) = &mut self.owners {
             owners.written(bytes);
@@ -157,7 +157,7 @@ impl NandArray {
         }
     }
 
-    /// So many bytes were programmed because of what was written last.
+    /// `bytes` were programmed as a consequence of the latest host write.
     pub(crate) fn charge(&mut self, cause: Cause, bytes: u64) {
         if let Some(owners) = &mut self.owners {
             owners.charge(cause, bytes);

@@ -98,7 +98,7 @@ impl Owners {
         }
     }
 
-    /// The block at `lba`, of `unit` bytes, or fill was programmed. What is so for the host is told otherwise.
+    /// The block at `lba`, of `unit` bytes, or fill was programmed. Host programs are reported separately.
     #[inline(never)]
     pub(crate) fn program(&mut self, lba: Option<Lba>, unit: Bytes, cause: Cause) {
         match (cause, lba) {

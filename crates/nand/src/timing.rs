@@ -523,7 +523,7 @@ impl Timeline {
         self.slc.filter(|_| page.slc).map_or(self.cells, |(cells, _)| cells)
     }
 
-    /// Pages of a unit such as that of `page`.
+    /// Pages per unit, in the mode of `page`.
     fn pages(&self, page: Page) -> u32 {
         self.slc.filter(|_| page.slc).map_or(self.pages_per_unit, |(_, pages)| pages)
     }

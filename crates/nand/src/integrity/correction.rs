@@ -33,7 +33,7 @@ impl Outcome {
     /// Mean of several outcomes of equal length, all of the same weight.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `all` is empty.
     #[must_use]
     pub fn mean(all: &[Outcome]) -> Outcome {
         let of =

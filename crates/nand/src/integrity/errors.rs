@@ -36,11 +36,11 @@ const UNWORN_DISTURB: f64 = 0.1;
 pub struct BitErrors {
     /// Of a new block that was just written.
     pub fresh: f64,
-    /// What the rated cycles add.
+    /// Rate added by the rated cycles.
     pub cycled: f64,
-    /// Exponent by which that grows with cycles.
+    /// Exponent of the growth with cycles.
     pub cycle_exponent: f64,
-    /// What 90 days at 40 °C add after the rated cycles.
+    /// Rate added by 90 days at 40 °C after the rated cycles.
     pub retained: f64,
     /// Exponent by which that grows with age.
     pub age_exponent: f64,
@@ -56,7 +56,7 @@ pub struct BitErrors {
     pub uncertainty: f64,
 }
 
-/// What a page went through.
+/// The history of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
     /// Share of the rated cycles used up.

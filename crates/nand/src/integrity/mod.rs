@@ -5,8 +5,8 @@
 //! [`Integrity::errors`], [`Integrity::outcome`] and [`Integrity::refresh_days`]; `levelling` has the wear of many
 //! blocks.
 //!
-//! Most values are assumptions of the right order: makers publish next to none. [`BitErrors::uncertainty`] is a factor
-//! by which every bit error rate may be off either way, and figures are to be shown with both ends.
+//! Most values are assumptions of the right order: makers publish hardly any values. [`BitErrors::uncertainty`] is a
+//! factor by which every bit error rate may be off either way, and figures must show both ends.
 //!
 //! A profile names its kind of cells, `cells = "tlc"`, and may replace any value of that class. Without `[integrity]`
 //! nothing is modelled. Each part can be switched off: rates of 0, `retry.steps = 0`, `ecc.soft_bits = 0`,
@@ -93,7 +93,7 @@ pub struct Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parity {
-    /// Pages of a stripe, that of the parity among them; 0 without parity.
+    /// Pages of a stripe, including the parity page; 0 without parity.
     pub dies: u32,
 }
 

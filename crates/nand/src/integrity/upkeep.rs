@@ -17,9 +17,9 @@ pub struct Upkeep {
 
 /// Standard deviations above the mean of the pages that refresh looks at. Chosen: one page in forty-four is worse.
 const BAD_PAGES: f64 = 2.0;
-/// Longest interval that is told, days: a hundred years.
+/// Longest interval reported, days: a hundred years.
 const NEVER: f64 = 36_500.0;
-/// Most reads that are told.
+/// Most reads reported.
 const MOST_READS: f64 = 1e12;
 
 impl Integrity {

@@ -270,7 +270,7 @@ pub struct Wear {
     /// Chance that a program of a page fails, with which its unit goes out of service.
     pub program_failures: f64,
     /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
-    /// this; without it there is none.
+    /// `levelling_spread`; if absent, no levelling.
     pub levelling_spread: Option<u32>,
     /// Rated endurance in drive writes per day.
     pub rated_dwpd: Option<f64>,
@@ -325,7 +325,7 @@ pub struct Geometry {
     #[serde(default = "yes")]
     pub cache_register: bool,
     /// How often a page may be programmed, a part of it each time, before it is erased (NOP of data sheets). A flush
-    /// then programs what is there and leaves the rest of the page to what comes.
+    /// then programs the data at hand and leaves the rest of the page to later data.
     #[serde(default = "once")]
     pub programs_per_page: u32,
 }
