@@ -54,8 +54,8 @@ impl<P: Copy> Frontiers<P> {
         self.places[..classes].iter().flatten().count() as u32
     }
 
-    /// The class whose unit blocks of `class` go to when that has none and may open none: of those that `may` share,
-    /// the nearest with an open unit, of two the lower.
+    /// The substitute for a `class` without an open unit that may not open a unit: among classes that `may` share, the
+    /// nearest with an open unit; at equal distance the lower.
     #[must_use]
     pub fn nearest(&self, class: Class, may: impl Fn(Class) -> bool) -> Option<Class> {
         let all = (0..self.places.len()).map(|index| Class(index as u8));

@@ -320,8 +320,8 @@ impl<P: Placement> Ftl<P> {
         place.is_some()
     }
 
-    /// Closes the open unit of `class` as it is; what is unwritten stays so until garbage collection erases the unit.
-    /// Returns the blocks left unwritten.
+    /// Closes the open unit of `class`, full or not. Unwritten blocks stay unwritten until garbage collection erases
+    /// the unit. Returns the blocks left unwritten.
     pub fn finish(&mut self, class: Class) -> u32 {
         let left = self.slack(class);
         if let Some(place) = self.frontiers.place(class) {

@@ -45,7 +45,7 @@ impl Packed {
         old
     }
 
-    /// Empties the entry at `index` and returns what was there.
+    /// Empties the entry at `index` and returns the previous value.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<u64> {
         let old = self.get(index);

@@ -56,13 +56,13 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// With one history for so many neighbours, a power of two; if that is not stated, as the size of the drive has it.
+    /// A policy with a shared history for `neighbours` blocks, a power of two; default: by the size of the drive.
     #[must_use]
     pub fn of_neighbours(neighbours: Option<u32>) -> Auto {
         Auto { running: None, neighbours }
     }
 
-    /// What was stated of neighbours.
+    /// Neighbours per history, if set.
     pub(super) fn neighbours(&self) -> Option<u32> {
         self.neighbours
     }

@@ -17,7 +17,7 @@ fn stream(writes: u64, last: u8) -> u8 {
     ((writes.max(1) as f64).ln() as u8).min(last)
 }
 
-/// The chunk that `lba` lies in, as the index of what is remembered of it.
+/// The chunk of `lba`, as the index of the chunk's state.
 fn chunk(lba: Lba, blocks: u64) -> Lba {
     Lba(lba.0 / blocks)
 }

@@ -19,7 +19,7 @@ const HOT: Class = Class(0);
 const FIRST: u8 = 1;
 /// Groups by number of relocations while no sizes are chosen.
 const NAIVE: u8 = 4;
-/// What the filter counts to.
+/// Highest count of the filter.
 const MOST: u8 = 3;
 /// The update intervals of every `SAMPLED`-th block are recorded.
 const SAMPLED: u64 = 100;

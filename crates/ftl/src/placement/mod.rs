@@ -60,7 +60,7 @@ impl Part {
     pub const WHOLE: Part = Part { offset: 0, length: 1 };
 }
 
-/// What is below the units that blocks are placed in.
+/// The layer below the units of the placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Below {
     /// Media that keep units apart: their own units, zones, or streams and placement handles enough for all classes.
@@ -144,7 +144,7 @@ pub trait Classifier {
     /// A block now lies in `unit`, where a write or a copy put it.
     fn stored(&mut self, _lba: Lba, _unit: UnitId, _now: u64) {}
 
-    /// The closed `unit` is a victim: what is valid in it is about to be copied, then it is erased.
+    /// The closed `unit` is a victim: valid blocks are copied next, then the unit is erased.
     fn collected(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
 
     /// The stream, of `streams`, that a host write of `class` carries to a drive which does the rest. A drive keeps

@@ -47,7 +47,7 @@ impl Log {
 }
 
 impl MultiLog {
-    /// So many logs at most.
+    /// A policy with at most `classes` logs.
     ///
     /// # Panics
     /// If `classes` is 0 or 255.

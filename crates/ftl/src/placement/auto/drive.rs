@@ -81,11 +81,11 @@ impl Drive {
         self.copies.push_back(at);
     }
 
-    /// The log has copied what was valid of one of its units, `valid` of `length` blocks, and needs what it wrote at
-    /// `from` to `from + length` no more. Returns the blocks that were copied meanwhile.
+    /// The log has copied the `valid` of `length` blocks of a unit at `from`, and no longer needs the unit. Returns the
+    /// blocks that the drive copied meanwhile.
     pub(super) fn collected(&mut self, from: u32, valid: u32, length: u32) -> u32 {
         let mut copied = 0;
-        // Those of the unit before.
+        // Copies left from the previous unit.
         while self.copies.len() > valid as usize {
             let copy = self.copies.pop_front().expect("there are more");
             copied += self.receive(copy);

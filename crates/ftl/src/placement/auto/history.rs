@@ -34,8 +34,8 @@ const OWN: u64 = 1 << 28;
 /// * fast, slow: rewrites counted with half-lives of 1/4 and 16 capacities, as floats of 4 bits exponent and 1 or 2
 ///   bits mantissa, rounded at random so that the expectation is kept, and decayed when they are looked at.
 ///
-/// What was noted of the first of some neighbours stands for all of them. Were all noted in one word, what is written
-/// one behind the other would seem to be rewritten at once.
+/// The history of the first of several neighbours represents the group. If every neighbour updated the word, a
+/// sequential write would look like an immediate rewrite.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct History {
     words: PerBlock<Word>,

@@ -80,7 +80,7 @@ pub(super) struct Miniature {
     pub(super) copies: f32,
 }
 
-/// Compares only the outcome of the rule: miniatures with equal groups and copies behave alike from now on.
+/// Compares only the outcome of the rule: miniatures with equal rule, groups and copies are equal.
 impl PartialEq for Miniature {
     fn eq(&self, other: &Miniature) -> bool {
         self.rule == other.rule && self.groups == other.groups && self.copies == other.copies

@@ -60,8 +60,8 @@ impl Rule {
         }
     }
 
-    /// How long host writes of `class` are expected to live, in whole octaves above a capacity. Of those that the rule
-    /// does not tell apart, the long-lived are what a drive keeps.
+    /// How long host writes of `class` are expected to live, in whole octaves above a capacity. Among blocks that the
+    /// rule does not distinguish, a drive keeps the long-lived blocks.
     pub(super) fn octave(self, class: u8) -> i32 {
         match self {
             Rule::Recency => i32::from(class) - i32::from(HOST_OCTAVES - 1),
