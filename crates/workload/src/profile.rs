@@ -114,11 +114,11 @@ pub struct Skew {
     /// at ranks a quarter octave apart, so that the many cold blocks do not outvote the few hot ones. `None` below
     /// eight distinct ranks.
     pub zipf_theta: Option<f64>,
-    /// Share of the variance of the logarithms that the power law explains; `None` where it has none.
+    /// Share of the variance of the logarithms that the power law explains; `None` without a fit, or without variance.
     pub zipf_r2: Option<f64>,
 }
 
-/// What the hottest blocks take.
+/// The hottest blocks' share of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HotShare {
     /// Share of the blocks ever written, rounded up to whole blocks.

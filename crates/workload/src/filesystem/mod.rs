@@ -83,7 +83,7 @@ pub struct FileSystemOptions {
     pub request: Bytes,
 }
 
-/// There is no room for what was to be written.
+/// The file system has no room for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 

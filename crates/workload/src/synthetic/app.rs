@@ -27,7 +27,7 @@ pub enum AppSpec {
     Hse(Box<HseSpec>),
 }
 
-/// What is known of an application before it runs.
+/// Description of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct AppInfo {
     /// How it is written.
@@ -105,7 +105,7 @@ impl AppSpec {
         })
     }
 
-    /// What is known of it.
+    /// The description of the application.
     #[must_use]
     pub fn info(&self) -> &'static AppInfo {
         let index = match self {
@@ -161,7 +161,7 @@ impl fmt::Display for AppSpec {
     }
 }
 
-/// There is no room for what an application is to write; the sentence names the keys to change.
+/// The volume is too small for an application's writes; the message names the keys to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VolumeFull(pub(super) String);

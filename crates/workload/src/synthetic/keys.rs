@@ -61,7 +61,7 @@ pub(super) trait Keyed: Sized {
     /// Sets a key to a value, or says what would be right.
     fn change(&mut self, name: &str, value: &str) -> Result<(), String>;
 
-    /// What was set so far.
+    /// Settings so far.
     fn given(&mut self) -> &mut Given;
 
     /// Its name.

@@ -42,7 +42,7 @@ pub struct Bursts {
     pub idle: Time,
 }
 
-/// Everything about a synthetic workload that its spec does not say.
+/// Properties of a synthetic workload beyond the spec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Bytes addressed, from offset 0; a multiple of 512.

@@ -162,7 +162,7 @@ pub(super) struct Log {
     piece: u64,
 }
 
-/// What the log does next: `count` slots from `first`, not wrapping.
+/// Next step of the log: `count` slots from `first`, not wrapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) op: Op,

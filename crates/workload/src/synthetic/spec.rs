@@ -108,10 +108,10 @@ struct Entry {
 }
 
 impl Spec {
-    /// Reads what stands behind `--workload`: a pattern, or the name of a `.toml` file of tenants.
+    /// Reads the value of `--workload`: a pattern, or the name of a `.toml` file of tenants.
     ///
     /// # Errors
-    /// If it is neither, the file cannot be read, or either says something impossible.
+    /// If `text` is neither, the file cannot be read, or a value is impossible.
     pub fn load(text: &str) -> Result<Spec, Error> {
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
@@ -169,7 +169,7 @@ impl Spec {
         Err(Error::Options(what.to_owned()))
     }
 
-    /// The span of this workload where none is given: of tenants that all give theirs in bytes, or of an application.
+    /// The default span of the workload: of an application, or of tenants that all have a span in bytes.
     #[must_use]
     pub fn fixed_span(&self) -> Option<Bytes> {
         let tenants = match self {
@@ -210,7 +210,7 @@ impl Spec {
         matches!(self, Spec::App(AppSpec::Btree(spec)) if spec.commits())
     }
 
-    /// The tenants' names in order of their identifiers; none for a single pattern.
+    /// The tenants' names in order of their identifiers; empty for a single pattern.
     #[must_use]
     pub fn tenant_names(&self) -> Vec<&str> {
         match self {

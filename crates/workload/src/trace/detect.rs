@@ -183,7 +183,7 @@ fn lines(head: &[u8], complete: bool) -> Vec<&[u8]> {
     lines.filter(|line| !line.is_empty()).take(TRIED).collect()
 }
 
-/// What a header line tells; `None` if the line is no header that is known.
+/// The format by header line; `None` if the line is not a known header.
 fn by_header(first: &[u8]) -> Option<Result<Format, Refusal>> {
     const HEADERS: [(&[u8], Format); 8] = [
         (formats::THERMOCLINE_HEADER, Format::ThermoclineCsv),

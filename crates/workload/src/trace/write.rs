@@ -88,7 +88,7 @@ pub fn split_csv(
     let mut parts = Vec::new();
     let is_whole = split_into(trace, folder, is_ended, &mut parts);
     if !matches!(is_whole, Ok(true)) {
-        // The error says what matters.
+        // Ignore failures of removal: the first error is reported.
         parts.iter().for_each(|part| drop(std::fs::remove_file(&part.path)));
     }
     is_whole.map(|is_whole| is_whole.then_some(parts))

@@ -154,7 +154,7 @@ impl Keyed for BtreeSpec {
 }
 
 impl BtreeSpec {
-    /// How long clients think after a commit; `None` if they do not, or no commit is waited for.
+    /// How long clients think after a commit; `None` without think time, or if clients do not wait for commits.
     #[must_use]
     pub fn think(&self) -> Option<Time> {
         (self.sync && self.think > Time::ZERO).then_some(self.think)

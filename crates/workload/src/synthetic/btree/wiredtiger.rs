@@ -18,9 +18,9 @@ pub(super) struct WiredTiger {
     /// Slot of each page.
     slots: Vec<u32>,
     free: FreeSpace,
-    /// What the next checkpoint frees.
+    /// Slots that the next checkpoint frees.
     old: Vec<u32>,
-    /// What is on media of the journal, and what the last checkpoint covers.
+    /// Journal bytes on media, and log bytes covered by the last checkpoint.
     written: u64,
     covered: u64,
     /// Where the next interior page goes.
@@ -32,7 +32,7 @@ pub(super) struct WiredTiger {
 }
 
 impl WiredTiger {
-    /// All pages in order, behind them what is free.
+    /// All pages in order, followed by the free space.
     pub fn new(layout: &Layout) -> WiredTiger {
         let mut free = FreeSpace::new(Extent { start: 0, length: layout.pages.length });
         let all = free.take(0, layout.count * layout.page);

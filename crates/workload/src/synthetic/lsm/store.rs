@@ -89,11 +89,11 @@ pub struct Staging {
 #[derive(Debug)]
 struct Volumes {
     staging: Option<FileSystem>,
-    /// Kinds of files up to this one are in staging, but for what was loaded.
+    /// Kinds of files up to `last` are in staging, except loaded tables.
     last: u16,
     capacity: FileSystem,
     base: u64,
-    /// Which of them had the last request.
+    /// Which volume had the last request.
     turn: bool,
 }
 
@@ -514,7 +514,7 @@ impl Store {
         }
     }
 
-    /// Puts what was merged in the place of what it was made from.
+    /// Replaces the inputs of a merge by the outputs.
     fn finish(&mut self, merge: Merge) {
         for (file, content) in merge.done {
             self.add(file, content, merge.level, merge.newest);

@@ -25,7 +25,7 @@ impl SortedTable {
     }
 }
 
-/// What is in a table.
+/// Content of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Content {
     /// The part of the keys, of 0..1.

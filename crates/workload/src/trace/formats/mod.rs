@@ -102,7 +102,7 @@ impl Parser {
         }
     }
 
-    /// A request of lines that were parsed before, in formats that tell of one in several lines.
+    /// A request from earlier lines, in formats that spread a request over several lines.
     #[inline]
     pub fn take(&mut self) -> Option<Record<'_>> {
         self.layer_mut()?.take()
