@@ -55,7 +55,7 @@ impl Generation {
     pub const UNKNOWN: Generation = Generation(1);
 }
 
-/// Number of an opening of the pool: rises by one each time that an engine opens it for writing.
+/// Number of an opening of the pool: every opening for writing raises the number by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 

@@ -20,10 +20,10 @@ pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
 
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
-/// Where a block is, and the low bits of its checksum; or that there is none, or that it is lost.
+/// The location of a block and the low bits of its checksum; or not mapped, or lost.
 ///
-/// Packed as address in the upper 36 bits and tag in the lower 28; all ones stand for a block that is not mapped and
-/// reads as zeros, an address of ones with a tag of zeros for one that was on a device that is lost.
+/// Packed as address in the upper 36 bits and tag in the lower 28; all ones mean that the block is not mapped and reads
+/// as zeros. An address of ones with a tag of zeros means that the block was on a lost device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(u64);
 
@@ -78,7 +78,7 @@ impl MapEntry {
         self == MapEntry::UNMAPPED
     }
 
-    /// Where the block is; `None` for one that is not mapped, or lost.
+    /// The location of the block; `None` if the block is not mapped or lost.
     ///
     /// # Panics
     /// When the entry belongs to another, larger pool.

@@ -33,7 +33,7 @@ pub struct UnitEntry {
 }
 
 impl UnitEntry {
-    /// A unit that holds nothing and that nobody lists.
+    /// An empty unit that no record lists.
     pub const FREE: UnitEntry = UnitEntry { generation: Generation(0), valid: 0, class: Class(0) };
 
     /// Whether a unit of this pool can be like this.

@@ -135,7 +135,7 @@ fn clearing(mode: i32) -> Option<Clear> {
 
 impl Filesystem for Files {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Kernels that cannot do one of these do without.
+        // Old kernels lack a flag and work without.
         for flag in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS] {
             let _old_kernel = config.add_capabilities(flag);
         }
@@ -209,7 +209,7 @@ impl Filesystem for Files {
     }
 
     fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // No page cache: what others write to the volume in other ways is seen, and nothing is kept twice.
+        // No page cache: writes through other front ends are visible, and data is cached only once.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         if self.directory.open(inode.0) {
             reply.opened(FileHandle(0), flags);

@@ -127,19 +127,19 @@ impl Mounted {
     pub fn unmount(self) -> io::Result<Unmounted> {
         let Mounted { session, path, .. } = self;
         for _ in 0..BUSY_TRIES {
-            // Whoever unmounted it before may have mounted something else there.
+            // Another user may have unmounted the session and mounted another file system at the path.
             if session.guard.is_finished() {
                 return Ok(end(session));
             }
             match rustix::mount::unmount(&path, UnmountFlags::empty()) {
                 Ok(()) => return Ok(end(session)),
                 Err(Errno::BUSY) => thread::sleep(PAUSE),
-                // Only fusermount3 may unmount, and this calls it.
+                // Only fusermount3 may unmount; `umount_and_join` calls fusermount3.
                 Err(_) => return session.umount_and_join().map(|()| Unmounted::Clean),
             }
         }
         detach(&path)?;
-        // It goes on for those who use it.
+        // The session continues for open files.
         std::mem::forget(session);
         Ok(Unmounted::InUse)
     }
