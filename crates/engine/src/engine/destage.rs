@@ -9,13 +9,13 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Parts<P> {
-    /// A fast unit that was closed for too long and can be emptied. Of one that `is_stuck` some blocks stay.
+    /// A fast unit that was closed for too long and can be emptied. Some blocks of a unit that `is_stuck` stay.
     pub(crate) fn overdue_unit(&mut self, is_stuck: impl Fn(UnitId) -> bool) -> Option<UnitId> {
         while let Some(unit) = self.destage.overdue(self.now) {
             let units = self.space.units();
             let arrivals = self.config.arrivals() == Some(units.class(unit));
             let holds = units.state(unit) == UnitState::Closed && units.valid_count(unit) > 0;
-            // The age of one that cannot be emptied begins anew when that is tried once more.
+            // The age of a stuck unit restarts at the next attempt.
             if !holds || !arrivals || is_stuck(unit) {
                 self.destage.end_age(unit);
                 continue;

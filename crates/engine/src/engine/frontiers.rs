@@ -31,10 +31,11 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.
+    /// Retires a unit that the device cannot write or reset again. Garbage collection copies the valid blocks
+    /// elsewhere.
     pub(crate) fn condemn(&mut self, unit: UnitId) {
         if self.space.condemn(unit) {
-            // Chunks to be replayed may stand in it: the sooner they need not be, the better.
+            // The unit may hold chunks to be replayed. A checkpoint makes their replay unnecessary.
             self.want_checkpoint();
         }
     }
@@ -44,14 +45,14 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn class_of_write(&mut self, media: MediaClass, write: Write) -> Class {
         match self.config.arrivals() {
             Some(arrivals) if media == MediaClass::Fast => arrivals,
-            // The unit that it was in says nothing of its life: it may have been a fast one.
+            // Hide the old unit from placement: a fast unit's class is no evidence of lifetime.
             Some(_) => self.classify(Write::plain(write.lba, write.now)),
             None => self.classify(write),
         }
     }
 
     /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a
-    /// header and `least` behind it. Opens a unit if need be; `None` when there is none to open.
+    /// header and `least` behind it. Opens a unit if need be; `None` if no unit can be opened.
     pub(crate) fn room(&mut self, class: Class, least: u32) -> Option<(Location, u32)> {
         let block = self.config.geometry.logical_block();
         let least = block.chunk_header(1) + least;
@@ -108,7 +109,7 @@ impl<P: Payload> Parts<P> {
     }
 
     /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:
-    /// a release may wait for them, and for that the checkpoint that shortens it.
+    /// a release may wait for these blocks, and the checkpoint that shortens the table may wait for the release.
     pub(crate) fn may_open(&self, class: Class) -> bool {
         let replacing = self.cache.has_replacements() && self.table_has_last_room();
         let media = self.config.media_of(class);

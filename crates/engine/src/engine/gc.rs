@@ -1,4 +1,4 @@
-//! Garbage collection: choose a victim, read what is valid in it, stage that again.
+//! Garbage collection: choose a victim, read its valid blocks, stage the blocks again.
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
@@ -103,12 +103,12 @@ struct Job<P> {
     valid: Vec<Valid<P>>,
     /// Segments that are being read, the first at the front.
     reading: VecDeque<Reading<P>>,
-    /// How many segments there were before the one that is looked through.
+    /// Number of segments before the current segment.
     segments: u32,
     /// Blocks in memory, each with the utilisation of its segment.
     ready: VecDeque<(Valid<P>, f32)>,
     found: u32,
-    /// How many more reads that fail are tried again.
+    /// Number of failed reads that may still be retried.
     retries: u32,
     /// Whether there was a unit for blocks of fast volumes, which all go there.
     stays: bool,
@@ -151,18 +151,19 @@ pub(crate) struct Collector<P> {
     kept: FxHashSet<u32>,
     /// Fast units that were emptied early, but for blocks of fast volumes.
     left_to_fast: FxHashSet<u32>,
-    /// Whether there is no other victim than those that keep blocks, so that their blocks leave the fast devices.
+    /// Whether every possible victim keeps blocks on fast devices. The blocks then leave the fast devices.
     overflows: bool,
-    /// The checkpoint after which it is certain that nothing can be collected.
+    /// Number of the checkpoint after which a lack of victims is final.
     starved_at: Option<u64>,
     round: Round,
-    /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
+    /// Whether a unit was emptied for good while fast ones were short: the host gets a fast unit before collection
+    /// empties another.
     owes_fast: bool,
     stays: Stays,
 }
 
 impl<P> Collector<P> {
-    /// Of a pool in which `stays` says how much of what leaves fast units goes to others.
+    /// A collector; `stays` limits the share of blocks that move from a fast unit to another fast unit.
     pub(crate) fn new(stays: Stays) -> Collector<P> {
         Collector {
             job: None,
@@ -208,7 +209,7 @@ impl Collected {
         Collected { worked: true, lacks: None }
     }
 
-    /// As this, where something else was done if it `worked`.
+    /// Combines the result with another step that may have `worked`.
     fn or(self, worked: bool) -> Collected {
         Collected { worked: self.worked || worked, ..self }
     }
@@ -382,7 +383,7 @@ impl<P: Payload> Collector<P> {
                 payload: None,
                 chunk: job.chunks,
             };
-            // One that is wrong is read once more, where there are other versions of it.
+            // On redundant devices, a block with a wrong checksum is read again from other versions.
             let payload = chunk.block(number, &places);
             let again = |payload: &P| redundant && !self.is_survivor(p, &valid, payload, 0);
             valid.payload = payload.filter(|payload| !again(payload));

@@ -1,7 +1,7 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
-//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Nothing is written before the last of them.
-//! Pages of the map are loaded later: what the tail changes is kept in patches.
+//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Only the last steps write. Pages of the map
+//! are loaded later: what the tail changes is kept in patches.
 
 mod asking;
 mod bases;
@@ -50,18 +50,19 @@ struct Life {
     listed: OpenUnit,
     /// The class of its chunks; `None` while no chunk of this life was found.
     class: Option<Class>,
-    /// Behind the last chunk found, whatever its epoch: where writing may go on.
+    /// End of the last chunk found, of any epoch: writing may continue here.
     end: u32,
-    /// Behind the last chunk that is to be replayed: how far it is to the next one decides whether that counts.
+    /// Behind the last chunk that is to be replayed: the distance to the next chunk decides whether the next chunk
+    /// counts.
     replayed: u32,
     /// From where it is being read.
     from: u32,
     /// Chunks that are to be replayed, until all are found; and whether there were any.
     chunks: Vec<TailChunk>,
     replays: bool,
-    /// Whether those hold nothing but pages.
+    /// Whether all chunks hold only pages.
     only_pages: bool,
-    /// The highest number up to which one of them says that everything was durable.
+    /// The highest durable sequence that a chunk header states.
     durable: Sequence,
 }
 
@@ -102,17 +103,17 @@ enum Step {
     Pages,
     /// Doing once more what the tail says.
     Replay,
-    /// Reading the pages that the tail changes: what they lead to in place of what changed counts no more.
+    /// Reading the pages that the tail changes: the replaced blocks become invalid.
     Bases,
     /// Counting the blocks of the pages that it touched.
     Counting,
-    /// Taking over the units that nobody lists.
+    /// Taking over the unlisted units.
     Units,
-    /// Writing what was found right over what members hold wrong, before anything is built on it.
+    /// Repairing members: wrong copies are overwritten with right copies before further steps rely on the data.
     Heal,
-    /// Making members agree on what was not flushed and counts from now on.
+    /// Making members agree on unflushed data that counts from now on.
     Agree,
-    /// Having members filled anew that lack what was flushed. They may alone have what was not.
+    /// Having members rebuilt that lack flushed data. Such a member may hold the only copy of unflushed data.
     Distrust,
     /// Writing the record of this opening.
     Record,
@@ -157,7 +158,7 @@ pub(crate) enum Stepped {
     Over,
 }
 
-/// A pool that is being opened, or made: what is known of it so far.
+/// A pool that is being opened, or made: the state known so far.
 #[derive(Debug)]
 pub(crate) struct Recovery<P> {
     step: Step,
@@ -194,7 +195,7 @@ pub(crate) struct Recovery<P> {
     placed: Vec<(u16, u64, MapEntry)>,
     /// Those of these blocks for which the unit table does not count what the page on media leads to.
     settled: BTreeSet<(u16, u64)>,
-    /// What pages on media lead to and something else stands there.
+    /// Map entries on media whose location now holds another block.
     stale: Stale,
     /// Chunks of the tail that were replayed, and the entries that they had.
     replayed: usize,
@@ -202,11 +203,11 @@ pub(crate) struct Recovery<P> {
     bases: Bases,
     /// Where counting goes on; `None` when it is over.
     counting: Option<PageCursor>,
-    /// The units before this one were taken over.
+    /// Units below this number are taken over.
     adopted: u32,
     /// Whether a page of the unit table cannot be read: then the blocks of every page are counted.
     recount: bool,
-    /// How far pages were asked for, to be counted or to find what is stale.
+    /// End of the pages already requested, for counting or for finding stale entries.
     asked_for: PageCursor,
     /// What the step still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
@@ -220,8 +221,8 @@ pub(crate) struct Recovered {
     /// Chunks and entries that were replayed.
     pub(super) chunks: u64,
     pub(super) entries: u64,
-    /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: nobody looks for more
-    /// behind it.
+    /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: an opening does not
+    /// search for chunks before the checkpoint.
     pub(super) has_holes: bool,
 }
 
@@ -295,7 +296,7 @@ impl<P: Payload> Recovery<P> {
         recovery
     }
 
-    /// Part `index` of what this step asked for is there.
+    /// The device has answered command `index` of the step.
     ///
     /// # Errors
     /// [`OpenError`]: the pool cannot be opened.
@@ -575,7 +576,7 @@ impl<P: Payload> Recovery<P> {
     /// The pool was recovered: what was found becomes the state of an engine, and its first record is written.
     ///
     /// # Errors
-    /// [`OpenError`]: the devices that remain cannot hold what there is.
+    /// [`OpenError`]: the remaining devices cannot hold the pool's data.
     pub(crate) fn finish(self, p: &mut Parts<P>) -> Result<Recovered, OpenError> {
         let settled = self.tail.is_empty() || bug!(p.config, RecoveryNotCheckpointed);
         let recovered = Recovered {

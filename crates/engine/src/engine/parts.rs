@@ -57,8 +57,8 @@ pub(crate) enum Op<P> {
     Opening { index: usize },
 }
 
-/// Entries and units that the engine looks through before it lets others go first. Chosen so that it takes well under a
-/// millisecond.
+/// Entries and units that the engine looks through before it lets others go first. Chosen so that the scan takes well
+/// under a millisecond.
 const LOOKED_AT: u64 = 16 << 10;
 
 /// Where the pool is in its life.
@@ -211,9 +211,9 @@ impl<P: Payload> Parts<P> {
     /// Whether block `index` of what was read from `at` on passes: as it is or, if it is the header of a chunk, as what
     /// lies packed in it. Then that takes its place.
     ///
-    /// A header of this pool at its own place is no block of a user, so what is packed in it comes first: else a
-    /// header could by chance have the checksum of the block in it. What a user makes look like one passes as what it
-    /// is, by its own checksum.
+    /// A header of this pool at its own place is no block of a user, so what is packed in it comes first: else a header
+    /// could by chance have the checksum of the block in it. User data that imitates a header passes as user data, by
+    /// its own checksum.
     pub(crate) fn arrived(
         &self,
         data: &P,
@@ -336,7 +336,7 @@ impl<P: Payload> Parts<P> {
         self.config.write_cache && !self.requests.is_durable(request)
     }
 
-    /// Whether it has looked through so much that others go first.
+    /// Whether the engine has scanned enough entries and must yield.
     pub(crate) fn is_due_to_rest(&self) -> bool {
         self.stats.looked_at - self.rested_at > LOOKED_AT
     }

@@ -38,8 +38,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
-    /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
-    /// place is sealed.
+    /// there without a flush since. A block overwritten in memory counts once. A block trimmed in memory counts until
+    /// its slot is sealed.
     #[must_use]
     pub fn at_risk_blocks(&self) -> u64 {
         let waiting = u64::from(self.parts.cache.waiting());
@@ -64,8 +64,8 @@ impl<P: Payload> Engine<P> {
         self.parts.pool
     }
 
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high
-    /// by [`Engine::doubled_blocks`] at most.
+    /// Mapped blocks of all volumes, including blocks of deleted volumes until they are unmapped. Too high by
+    /// [`Engine::doubled_blocks`] at most.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.parts.volumes.mapped()
@@ -78,8 +78,8 @@ impl<P: Payload> Engine<P> {
         self.parts.config.capacity_among(sizes).max(self.mapped_blocks())
     }
 
-    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a
-    /// page of the map on media says that. None do after an opening.
+    /// Blocks that may count twice as mapped: the old mapping is known only to a map page on media. The count is 0
+    /// after an opening.
     #[must_use]
     pub fn doubled_blocks(&self) -> u64 {
         self.parts.volumes.tally().doubled
@@ -211,7 +211,7 @@ impl<P: Payload> Engine<P> {
         begins
     }
 
-    /// Memory held, by what it is for. Payloads are counted as if each was 4096 bytes.
+    /// Memory held, by purpose. Payloads are counted as if each was 4096 bytes.
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory {
@@ -291,8 +291,8 @@ impl<P: Payload> Engine<P> {
         self.parts.occupancy()
     }
 
-    /// Keeps `blocks` blocks writable for a volume until the engine is dropped, the mapped ones included; 0 ends that.
-    /// Other volumes get [`HostError::NoSpace`] for writes that would need this room.
+    /// Keeps `blocks` blocks writable for a volume until the engine is dropped, the mapped ones included; 0 ends the
+    /// reservation. Writes to other volumes that would need the reserved room get [`HostError::NoSpace`].
     ///
     /// # Errors
     /// [`HostError::NoVolume`], and [`HostError::NothingToReserve`] if the pool has less room. Nothing changed then.
@@ -301,8 +301,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Gives up blocks that cannot be read: reading them is an error until they are written again or trimmed, and their
-    /// units can be collected. Leaves out blocks of which the page of the map is not in memory: whoever has just read a
-    /// block has it there. Returns how many blocks were given up, which a checkpoint makes durable.
+    /// units can be collected. Leaves out blocks of which the page of the map is not in memory: a block that was just
+    /// read has its page in memory. Returns how many blocks were given up, which a checkpoint makes durable.
     ///
     /// # Errors
     /// [`HostError`]: of a pool that is not open, and of blocks that are not in a volume.

@@ -171,7 +171,7 @@ impl<P: Payload> Engine<P> {
                 }
                 self.parts.volumes.note_pages(volume);
             }
-            // It stands elsewhere by now, and is read there by who needs it.
+            // The page has moved: parked requests read the new location.
             None if moved => {
                 return parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Memory));
             }
@@ -196,8 +196,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The write of `chunk` failed. It and all behind it in its unit are written elsewhere: recovery might not find
-    /// what is behind a hole.
+    /// The write of `chunk` failed. The chunk and all later chunks of the unit are written elsewhere: recovery might
+    /// not find chunks behind a hole.
     fn write_failed(
         &mut self,
         sequence: Sequence,
@@ -239,8 +239,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
-    /// complete, all writing fails, and they can be read from memory.
+    /// Fails all writes of the host that are staged: the pool has no space. If the host already has their completions,
+    /// all writing fails, and the blocks stay readable from memory.
     fn fail_staged(&mut self) -> bool {
         if self.parts.cache.holds_acknowledged() {
             mark!(CompleteButNoRoom);

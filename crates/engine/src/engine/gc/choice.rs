@@ -14,7 +14,7 @@ pub(crate) enum Choice {
     Collect(UnitId),
     /// Units with blocks that could not be copied get another chance: what could not be read may be readable by now.
     Retry,
-    /// Nothing can be collected, and nobody needs it, or others will free units: nothing is owed.
+    /// No victim can be collected. No caller needs units, or other work will free some: the debt is forgiven.
     Wait,
     /// Nothing can be collected: a checkpoint may free metadata units.
     Checkpoint,
@@ -27,9 +27,10 @@ pub(crate) enum Choice {
 pub(crate) struct Need {
     /// The class of media of which units are to be freed.
     pub(crate) short: Option<MediaClass>,
-    /// Whether units must be emptied: the device will not write them again, or what they hold was there for too long.
+    /// Whether units must be emptied: the device cannot write the units again, or their blocks have exceeded the
+    /// maximum age.
     pub(crate) must_leave: bool,
-    /// Whether a crash would be recovered from: before that, nothing that is copied frees anything.
+    /// Whether a crash would be recovered from: copies free no units before recovery is settled.
     pub(crate) settled: bool,
     /// Whether the pool is being closed, and nothing waits for room.
     pub(crate) closing: bool,

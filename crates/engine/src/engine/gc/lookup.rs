@@ -48,8 +48,7 @@ impl<P> Collector<P> {
 }
 
 impl<P: Payload> Collector<P> {
-    /// Looks up what is left of what was found so far; `from` is where the walk goes on. Returns whether anything was
-    /// done.
+    /// Looks up the remaining blocks found so far; the walk continues at `from`. Returns whether anything was done.
     pub(super) fn look_up(&mut self, p: &mut Parts<P>, from: u32) -> bool {
         let mut job = self.job.take().expect("a job is at this step");
         if job.drains {
@@ -74,7 +73,7 @@ impl<P: Payload> Collector<P> {
         true
     }
 
-    /// Has what is known copied and sealed, so that its pages are needed no more.
+    /// Has the known blocks copied and sealed, so that collection can unpin the pages.
     fn drain(&mut self, p: &mut Parts<P>, mut job: Job<P>, from: u32) -> bool {
         if !job.valid.is_empty() {
             job.next = from;
@@ -198,7 +197,7 @@ impl<P: Payload> Collector<P> {
         job.step = loop {
             let before = cursor;
             match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
-                // Nobody copies what will be unmapped; of a failed write it was not even written again.
+                // Blocks of a deleted volume are not copied; after a failed write they were not even rewritten.
                 Walk::Found(volume, _) if p.volumes.map(volume).deleted => {}
                 Walk::Found(volume, page) => {
                     p.pages.need(Needs::Search, Some((volume, page)));
@@ -232,7 +231,7 @@ impl<P: Payload> Collector<P> {
         worked
     }
 
-    /// Looks for blocks of the victim in a page that is in memory. Returns whether it could be kept there.
+    /// Looks for blocks of the victim in a page that is in memory. Returns whether the page could stay in memory.
     fn search_page(&mut self, p: &mut Parts<P>, job: &mut Job<P>, volume: u16, page: u64) -> bool {
         let map = p.volumes.map(volume);
         let id = map.id;

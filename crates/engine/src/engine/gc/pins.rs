@@ -1,4 +1,4 @@
-//! Pages that must stay in memory for a victim, and what others know of it.
+//! Pages that must stay in memory for a victim, and the published state of the victim.
 
 use thermocline_format::VolumeId;
 

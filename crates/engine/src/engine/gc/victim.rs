@@ -45,7 +45,7 @@ impl<P: Payload> Collector<P> {
                 }
                 Collected::something()
             }
-            // Nothing can be copied, so nothing is owed.
+            // Without a victim the debt is forgiven.
             choice => {
                 let owed = p.collection.pace_mut().forgive();
                 match choice {
@@ -147,7 +147,7 @@ impl<P: Payload> Collector<P> {
         p.space.free_units(MediaClass::Capacity) >= p.config.relocation_reserve() + 2
     }
 
-    /// The media of which units are to be freed next: those for capacity first, since what is destaged needs them.
+    /// The media of which units are to be freed next: capacity units first, since destage needs capacity units.
     fn media_to_collect(&mut self, p: &mut Parts<P>) -> Option<MediaClass> {
         if p.is_short(MediaClass::Capacity) {
             let tiered = p.config.geometry.is_tiered();
@@ -159,7 +159,7 @@ impl<P: Payload> Collector<P> {
         (fast && self.can_destage(p)).then_some(MediaClass::Fast)
     }
 
-    /// What `policy` chooses, if copying it gains anything.
+    /// The victim that `policy` chooses, if collecting the victim gains room.
     fn best_victim(
         &mut self,
         p: &mut Parts<P>,
@@ -173,7 +173,7 @@ impl<P: Payload> Collector<P> {
         let geometry = &p.config.geometry;
         let blind = bug!(p.config, VictimOnItsWay);
         let on_media = if blind { p.flights.sealed() } else { p.flights.completed() };
-        // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
+        // A unit without a valid block is dead already. Blocks in flight cannot be read from media.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
                 && p.space.newest_chunk(unit) <= on_media

@@ -1,8 +1,9 @@
-//! What pages on media lead to in place of the blocks that the tail says are elsewhere: it counts no more.
+//! Bases: the old locations, in pages on media, of blocks that the tail has moved or trimmed. The old locations become
+//! invalid.
 //!
-//! The pages are read one after the other, and nothing of them is kept but what changes: so an opening needs no memory
-//! for all that the tail touches. What units hold must be right before any is written: those that were reset since the
-//! checkpoint count as full of what was replaced.
+//! The opening reads the pages in turn and keeps only the changed entries. Memory therefore does not grow with the
+//! tail. What units hold must be right before any is written: those that were reset since the checkpoint count as full
+//! of what was replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -32,7 +33,7 @@ struct Reading {
     volume: u16,
     page: u64,
     at: MapEntry,
-    /// What the tail unmaps of it.
+    /// The blocks of the page that the tail unmaps.
     unmapped: Option<OfPage>,
     /// How often it may still be read.
     tries: u8,
@@ -83,7 +84,7 @@ impl<P: Payload> Recovery<P> {
         self.read_unmapped(p) || self.read_patched(p)
     }
 
-    /// Asks for some of the pages of which the tail unmaps blocks. They may be patched when they were read.
+    /// Asks for some of the pages of which the tail unmaps blocks. The pages may be patched after the read.
     fn read_unmapped(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
         while self.asked < ASKED

@@ -127,7 +127,7 @@ impl<P: Payload> Recovery<P> {
         Some(Read::Page { at: parent.location(&p.config.geometry)? })
     }
 
-    /// The page that part `index` of what this step asked for is, and what leads to it.
+    /// The page that command `index` of the step reads, and the map entry that points at the page.
     fn page_of(&self, p: &Parts<P>, index: usize) -> Option<(PageId, MapEntry)> {
         let (volume, number, parent) = match self.step {
             Step::Roots => {
@@ -153,7 +153,7 @@ impl<P: Payload> Recovery<P> {
         p.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
     }
 
-    /// Whether a page that an opening read is the one that leads to it.
+    /// Whether a page read by an opening matches its parent entry.
     pub(crate) fn page_is_right(&self, p: &Parts<P>, index: usize, bytes: &PageBytes) -> bool {
         let geometry = &p.config.geometry;
         let Some((id, parent)) = self.page_of(p, index) else { return true };

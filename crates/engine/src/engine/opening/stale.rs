@@ -1,10 +1,10 @@
-//! What an opening in spite of a loss finds in the maps: blocks whose place holds another one by now.
+//! Stale map entries, found by an opening in spite of a loss: the location of the block now holds another block.
 //!
 //! A unit is reset when the log says that none of its blocks is valid any more. If a chunk that said so of one is lost,
 //! the page on media leads there still. Where the tail has written to that place again, both would count as one, and
-//! the unit be emptied while the other is valid. So the earlier one is lost: reading it is an error, as it would be for
-//! its checksum, until it is written again or trimmed. Nor is anything left in a unit that was reset and not written
-//! since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
+//! the unit be emptied while the other is valid. So the earlier block becomes lost. A read is an error, as a wrong
+//! checksum would be, until the host writes or trims the block. Nor is anything left in a unit that was reset and not
+//! written since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -244,7 +244,7 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// Reads every block above the durable sequence: one that was torn does not count.
+    /// Reads every block above the durable sequence: a torn block does not count.
     pub(super) fn read_doubtful(&mut self, p: &mut Parts<P>) {
         let geometry = p.config.geometry;
         let mut wanted = Vec::new();
@@ -301,7 +301,7 @@ impl<P: Payload> Recovery<P> {
 }
 
 /// Which of the numbers from `from` to `until` are not `known`, which are in order and each there once, and the first
-/// of them, or 0. Numbers that nobody wrote may be far apart, so they are not gone through one by one.
+/// of them, or 0. Unused numbers may form large gaps, so the search skips whole gaps.
 fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Sequence) {
     if until < from {
         return (Deficit::default(), Sequence(0));

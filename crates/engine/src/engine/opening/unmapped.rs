@@ -52,7 +52,8 @@ impl Unmapped {
         }
     }
 
-    /// A page that is on media only goes: all that it leads to counts no more, but for what its patch says that of.
+    /// Unmaps a page that is only on media. All its blocks become invalid, except blocks that the patch already marks
+    /// as discounted.
     fn cut(&mut self, volume: u16, page: u64, map: &VolumeMap) {
         mark!(CutByTail);
         let (mut blocks, at) = ([u64::MAX; PAGE_ENTRIES / 64], map.page_at(page));

@@ -36,7 +36,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// That of a scrub that begins.
+    /// The pace of a new scrub.
     pub(crate) fn new(now: Time) -> Pace {
         Pace { began: now, idle: now, busy: now }
     }
