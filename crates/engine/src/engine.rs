@@ -231,8 +231,7 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// The next thing to do; `None` when there is nothing until something comes in, or before the time of
-    /// [`Engine::poll_timeout`].
+    /// The next thing to do; `None` until the next input or the time of [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {
         loop {

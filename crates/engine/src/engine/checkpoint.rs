@@ -44,9 +44,9 @@ enum Step {
     Pages(PageCursor),
     /// Writing pages of the unit table, from this one on.
     Units(usize),
-    /// Writing root pages, from the one of this page on.
+    /// Writing root pages, from the root of this page on.
     Roots(PageCursor),
-    /// Waiting for all up to here to be durable.
+    /// Waiting until all chunks up to this sequence are durable.
     Flush(Sequence),
     /// The record may be written.
     Record,
@@ -76,8 +76,8 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// A checkpoint of all before `sequence`, with this table of units. What it says of pages that cannot be read gets
-    /// the number `patches`.
+    /// A checkpoint of all before `sequence`, with this table of units. Entries for unreadable pages get the number
+    /// `patches`.
     fn new(
         sequence: Sequence,
         step: Step,

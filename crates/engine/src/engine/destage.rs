@@ -1,4 +1,4 @@
-//! Emptying fast units that there would be room to keep: beyond the watermarks, and when they are overdue.
+//! Emptying fast units although room remains: beyond the watermarks, and when they are overdue.
 
 use thermocline_format::MediaClass;
 use thermocline_ftl::UnitState;
@@ -24,13 +24,13 @@ impl<P: Payload> Parts<P> {
                 mark!(DestagedByAge);
                 return Some(unit);
             }
-            // It is looked at again when it was there for as long once more.
+            // The unit is checked again after another maximum age.
             self.destage.begin_age(unit, self.now);
         }
         None
     }
 
-    /// Closes the unit that what hosts write goes to, if some of it is there for too long.
+    /// Closes the open unit of arrivals if its oldest data is overdue.
     pub(crate) fn close_overdue(&mut self) -> bool {
         let arrivals = self.config.arrivals();
         let Some(arrivals) = arrivals.filter(|_| self.destage.is_open_overdue(self.now)) else {

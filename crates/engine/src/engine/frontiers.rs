@@ -81,7 +81,7 @@ impl<P: Payload> Parts<P> {
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
         let media = self.config.media_of(class);
-        // A device lets so many zones be active, and one stays so until it is full or finished.
+        // A device limits the number of active zones. A zone stays active until full or finished.
         let most = self.config.max_open_units[media as usize];
         let many = most < u32::MAX && self.space.active_units(media) > most;
         if many && !bug!(self.config, ZonesNotCounted) {
@@ -100,7 +100,7 @@ impl<P: Payload> Parts<P> {
         Some(at)
     }
 
-    /// Closes units that are open for classes which nothing goes to any more: what is left of them is of no use.
+    /// Closes the open units of classes without writes: the rest of these units is of no use.
     fn close_idle(&mut self) {
         while let Some(class) = self.space.idle_class() {
             mark!(IdleUnitClosed);
@@ -132,7 +132,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
+    /// Finishes the zone of a closed unit that is not full, once no write to the unit is in flight.
     pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) {
         if let Some(left) = self.space.finish_if_quiet(unit) {
             let bytes = self.config.geometry.logical_block().bytes() as u64;

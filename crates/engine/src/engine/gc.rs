@@ -45,8 +45,8 @@ const STEP: usize = 64;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
 
-/// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
-/// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
+/// Limit of victims without host writes or trims, as a multiple of the number of units. Beyond the limit, relocation
+/// frees no more units. One round would suffice if every unit came in turn. Chosen, not measured.
 const ROUNDS: u32 = 8;
 
 /// A valid block of the victim.
@@ -76,7 +76,7 @@ enum Step {
     Done,
 }
 
-/// Valid blocks of a segment, those that are not in memory on their way there.
+/// Valid blocks of a segment; blocks not in memory are being read.
 #[derive(Debug)]
 struct Reading<P> {
     /// Its number among the segments of the victim.
@@ -163,7 +163,7 @@ pub(crate) struct Collector<P> {
 }
 
 impl<P> Collector<P> {
-    /// A collector; `stays` limits the share of blocks that move from a fast unit to another fast unit.
+    /// A collector; `stays` is the allowance of blocks that may stay on fast devices.
     pub(crate) fn new(stays: Stays) -> Collector<P> {
         Collector {
             job: None,
@@ -196,7 +196,7 @@ impl<P> Job<P> {
 pub(crate) struct Collected {
     /// Whether anything was done.
     pub(crate) worked: bool,
-    /// What is to be done since there is no victim.
+    /// The next step in the absence of a victim.
     pub(crate) lacks: Option<Choice>,
 }
 
@@ -244,7 +244,7 @@ impl<P: Payload> Collector<P> {
         Collected { worked: placed || read || moved || ended, lacks }
     }
 
-    /// A unit is empty: whatever of it could not be copied is gone.
+    /// A unit is empty: its uncopied blocks are gone.
     pub(crate) fn unstick(&mut self, unit: UnitId) {
         self.stuck.remove(&unit.0);
         self.kept.remove(&unit.0);

@@ -175,7 +175,7 @@ impl<P: Payload> Parts<P> {
         self.request_progress(request, 1, error);
     }
 
-    /// Stages what the host writes, and answers at once; `false` if that cannot be, and nothing was done.
+    /// Stages host data and answers at once; `false`, without any effect, if impossible.
     #[inline]
     pub(crate) fn write_at_once(
         &mut self,

@@ -105,7 +105,7 @@ enum Step {
     Replay,
     /// Reading the pages that the tail changes: the replaced blocks become invalid.
     Bases,
-    /// Counting the blocks of the pages that it touched.
+    /// Counting the blocks of the pages that the tail touched.
     Counting,
     /// Taking over the unlisted units.
     Units,
@@ -174,14 +174,14 @@ pub(crate) struct Recovery<P> {
     /// What a sound prefix named: the highest revision and epoch.
     named: (Revision, Epoch),
     doubtful: Vec<Doubtful>,
-    /// Chunks that one version alone has, on devices with redundancy.
+    /// Chunks found in only one version, on devices with redundancy.
     single: Vec<Single>,
     /// Chunks above the durable sequence there, which not all members may have.
     unequal: Vec<Heal>,
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
-    /// Up to here nothing is missing or torn, so that all of it is durable since this opening began with a flush.
+    /// All chunks up to this sequence are whole, hence durable, since this opening began with a flush.
     whole: Sequence,
     /// Whether chunks are missing, or the newest record, and the pool is opened all the same.
     overlooked: bool,
@@ -227,8 +227,8 @@ pub(crate) struct Recovered {
 }
 
 impl<P> Recovery<P> {
-    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data
-    /// may show them later.
+    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. They may appear later, on a member
+    /// that lost flushed data.
     fn has_holes(&self, config: &Config) -> bool {
         let newest = self.tail.last().map_or(Sequence(0), TailChunk::sequence);
         let redundant = config.geometry.present().any(|(device, _)| config.members.of(device) > 0);
@@ -335,7 +335,7 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// Goes to the next step when this one has all it asked for.
+    /// Enters the next step when all reads of the current step are answered.
     ///
     /// # Errors
     /// [`OpenError`]: the pool cannot be opened.
@@ -361,7 +361,7 @@ impl<P: Payload> Recovery<P> {
         Ok(Stepped::Worked)
     }
 
-    /// Asks for what `step` needs first, or does it.
+    /// Sends the first commands of `step`, or carries the step out.
     fn enter(&mut self, p: &mut Parts<P>, step: Step) -> Result<(), OpenError> {
         match step {
             Step::Emptying => self.empty_superblocks(p),
@@ -408,7 +408,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Units that nothing more is written to count as those do that the device itself will not write again.
+    /// Units without further writes are treated as units that the device cannot write again.
     fn as_used(&self, p: &Parts<P>, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
         let geometry = &p.config.geometry;
         for (device, units) in geometry.device_units() {
@@ -567,7 +567,7 @@ impl<P: Payload> Recovery<P> {
         true
     }
 
-    /// Takes over some of the units that nobody lists.
+    /// Takes over some of the unlisted units.
     fn adopt_next(&mut self, p: &mut Parts<P>) -> bool {
         self.adopt_rest(p);
         true

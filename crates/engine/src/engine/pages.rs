@@ -30,7 +30,7 @@ impl<P: Payload> Parts<P> {
         self.find_pages(volume, from, end, share)
     }
 
-    /// Makes room for what of these pages is not in memory, and asks for those on media that are needed whole.
+    /// Makes room for the missing pages, and requests the pages on media that are needed whole.
     #[cold]
     fn find_pages(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
         let (mut absent, mut new) = (Vec::new(), 0);

@@ -155,8 +155,7 @@ impl<P: Payload> Engine<P> {
         self.scrubber.unit().map_or(1.0, |unit| f64::from(unit.0) / units)
     }
 
-    /// Blocks that units of `media` hold and that count, less what waits in memory to overwrite them. Looks at each
-    /// unit.
+    /// Valid blocks in units of `media`, less the blocks that staged writes will overwrite. Looks at each unit.
     #[must_use]
     pub fn valid_blocks_on(&self, media: MediaClass) -> u64 {
         let units = self.parts.config.geometry.units_of(media).map(UnitId);
@@ -197,9 +196,9 @@ impl<P: Payload> Engine<P> {
         self.parts.least_empty()
     }
 
-    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end.
-    /// A pool that fails or is closed gives the scrub up. Returns whether it has begun: it does not while there is
-    /// another one, nor when the pool is not open.
+    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end. A
+    /// pool that fails or is closed gives the scrub up. Returns whether it has begun: another scrub in the background
+    /// or a pool that is not open prevents the start.
     pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
         self.handle_timeout(now);
         let begins = self.parts.phase == Phase::Open && self.scrubber.is_idle();

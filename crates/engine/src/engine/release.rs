@@ -58,7 +58,7 @@ impl<P: Payload> Parts<P> {
         self.flush_dead() || fresh
     }
 
-    /// Dead units that can be released on these terms: some of those for which something may have changed.
+    /// Dead units that `terms` allow to be released: a bounded number of units with possible changes.
     fn releasable(&mut self, terms: Terms) -> Vec<UnitId> {
         let (mut ready, mut budget) = (Vec::new(), LOOKED_AT);
         for media in MediaClass::ALL {
@@ -87,7 +87,7 @@ impl<P: Payload> Parts<P> {
         }
         if said > 0 && !self.seal_control() {
             mark!(NoUnitForRelease);
-            // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
+            // No unit for the entries: nobody waits for these. Earlier entries, of a failed write, must stay.
             self.cache.unsay(said);
             self.space.not_released(ready);
             self.want_checkpoint();

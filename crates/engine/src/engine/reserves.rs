@@ -40,7 +40,8 @@ impl<P: Payload> Parts<P> {
         most as usize
     }
 
-    /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
+    /// Whether units may be opened for users' blocks: the checkpoint that shortens the table needs the rest of the
+    /// table.
     pub(crate) fn table_has_room(&self) -> bool {
         let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
         self.space.opened() + held < self.most_listed()
@@ -168,8 +169,8 @@ impl<P: Payload> Parts<P> {
             && (!pays || !self.is_short(media) || !owes())
     }
 
-    /// Whether what somebody waits for may fill units that are open on `media`, where hosts may open none. Relocation
-    /// has as many free units as it needs, whatever is in the open ones.
+    /// Whether awaited blocks may fill open units on `media` although the host may open no unit. Relocation has enough
+    /// free units, regardless of the open units.
     pub(crate) fn host_may_fill(&self, media: MediaClass) -> bool {
         media == self.config.host_media()
             && self.space.free_units(media) == self.reserve_of(media)
@@ -193,8 +194,8 @@ impl<P: Payload> Parts<P> {
         self.space.free_units(self.config.host_media()) <= self.host_reserve()
     }
 
-    /// Units that a checkpoint of all maps may need, and the one after it: pages that were never written take room that
-    /// the next one does not give back.
+    /// Units that a checkpoint of all maps may need, and the one after it: the next checkpoint does not give back the
+    /// room of pages written for the first time.
     pub(crate) fn metadata_hold(&self) -> u32 {
         let pages = self.volumes.pages_in_use() + self.unit_table.pages().len() as u64;
         2 + ((pages + self.volumes.pages_unwritten()) / self.dense) as u32
@@ -235,7 +236,7 @@ impl<P: Payload> Parts<P> {
             && self.pages.waiting() == 0
     }
 
-    /// A copy of what was at `from` leaves its queue.
+    /// A copy of the block at `from` leaves its queue.
     #[inline]
     pub(crate) fn copy_leaves(&mut self, from: Value) {
         if !self.collection.ending().is_empty() {
@@ -259,8 +260,8 @@ impl<P: Payload> Parts<P> {
             })
     }
 
-    /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
-    /// left, and closed the unit that copies went to. Returns whether that helps.
+    /// Lets waiting copies take a unit from the metadata reserve. A crash may have closed the open unit of the copies
+    /// when only the metadata reserve was left. Returns whether that helps.
     pub(crate) fn gc_borrow(&mut self) -> bool {
         let media = self.config.host_media();
         let same = media == MediaClass::Capacity;

@@ -1,4 +1,4 @@
-//! What of a volume is mapped, for hosts that ask.
+//! Mapped runs of a volume, for host queries.
 
 use std::fmt::Debug;
 

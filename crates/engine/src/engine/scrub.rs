@@ -2,12 +2,12 @@
 //!
 //! Unit by unit, chunk by chunk: every block that a map points at is compared with the 32 bits in the header of its
 //! chunk. Blocks that no sound header tells of are found by the maps and compared with the 28 bits there, and the
-//! header is reported. What is wrong is reported by location, and nothing is changed; but on a device with redundancy
-//! every version is compared, and what one has right is written over what another has wrong.
+//! header is reported. Damage is reported by location, and the scrub changes no data. On a device with redundancy every
+//! version is compared, and a right version overwrites a wrong version.
 //!
 //! Invariants:
-//! * Only what counts when it is reported is reported: a hole that a crash left between chunks is no damage, nor is a
-//!   block that was overwritten while it was being read.
+//! * Only blocks that count at the time of the report are reported: a hole that a crash left between chunks is no
+//!   damage, nor is a block that was overwritten while it was being read.
 //! * A unit that is looked at is not reset: its place in memory has a reader.
 
 mod counted;
@@ -44,14 +44,14 @@ const READS: u32 = 32;
 const COMPARED: usize = 4096;
 const SEARCHED: u32 = 16;
 
-/// What was read of a block, while it is not known yet whether it counts.
+/// The result of a read, while unknown whether the block counts.
 #[derive(Clone, Copy, Debug)]
 struct Compared {
     block: Counted,
     at: Location,
     /// Whether the checksum matches.
     sound: bool,
-    /// Whether it was read because no header told of it.
+    /// Whether the block is missing from the headers.
     missing: bool,
     /// Its chunk among [`Scrub::disputed`], if not every version has the header.
     disputed: Option<usize>,
@@ -332,7 +332,7 @@ impl Scrubber {
 }
 
 impl Scrub {
-    /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
+    /// Whether the map page of a block can be looked at; requests a missing page. `None` if the page is damaged.
     fn page_of<P: Payload>(&self, p: &mut Parts<P>, block: Counted) -> Option<bool> {
         let Some(volume) = p.volumes.index(block.volume).filter(|_| block.volume.is_user()) else {
             return Some(true);

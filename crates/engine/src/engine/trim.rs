@@ -41,7 +41,7 @@ pub(crate) enum Afterwards {
     Forget,
 }
 
-/// Blocks that are to be unmapped, those first that were asked for first.
+/// Blocks to be unmapped, in the order of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     unmapping: VecDeque<Unmapping>,

@@ -39,8 +39,8 @@ impl<P: Payload> Parts<P> {
         UnitEntry { generation, valid, class: names[class.index()] }
     }
 
-    /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts;
-    /// `None` if the page is unreadable.
+    /// The values of a page, which may be only on media: its entries, the entries of its patch, and replaced values
+    /// that still count; `None` if the page is unreadable.
     pub(crate) fn values_on_media(
         &self,
         index: u16,

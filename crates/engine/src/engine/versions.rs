@@ -119,8 +119,7 @@ impl<'a, P: Payload> Judge<'a, P> {
         Judge { parts, recovery, collector, scrubber }
     }
 
-    /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
-    /// while they are.
+    /// The judged answer, after failed blocks were retried in other versions; `None` while retries are in flight.
     #[inline]
     pub(crate) fn judged(
         &mut self,

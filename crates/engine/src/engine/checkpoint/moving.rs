@@ -35,8 +35,8 @@ impl Checkpointer {
         true
     }
 
-    /// Has pages that stand in these units written elsewhere: those in memory as if they were dirty, others as they are
-    /// read, a few at a time.
+    /// Moves the pages of sparse units. Pages in memory are marked dirty. All other pages are read and written, a few
+    /// at a time.
     pub(super) fn mark_sparse<P: Payload>(
         &mut self,
         p: &mut Parts<P>,

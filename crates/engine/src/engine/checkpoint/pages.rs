@@ -69,7 +69,7 @@ impl Batch {
 
 /// What becomes of a dirty page.
 enum Next {
-    /// It is written: with what it says in memory, or with what was read and what is known to differ.
+    /// The page is written, from memory, or from the read contents with the patch applied.
     Written(Option<PageBytes>),
     /// Nothing.
     Passed,

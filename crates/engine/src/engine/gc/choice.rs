@@ -1,4 +1,4 @@
-//! What garbage collection does next, decided apart from doing it.
+//! The choice of the next step of garbage collection, separate from its execution.
 
 use std::fmt::Debug;
 
@@ -46,12 +46,12 @@ impl Need {
     }
 }
 
-/// What decides what is done when units are short and there is no victim.
+/// The inputs of the choice when units are short and no victim exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lack {
-    /// Whether anything could not be read that was not tried again in this round.
+    /// Whether an unreadable block was not retried in this round.
     pub(crate) untried: bool,
-    /// Whether the host can take up no unit, whatever is owed.
+    /// Whether the host can open no unit, regardless of its debt.
     pub(crate) holds_host_up: bool,
     /// Whether anything is on its way that may free units, or make some ready to be opened.
     pub(crate) others_come: bool,

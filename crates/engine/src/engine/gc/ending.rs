@@ -18,8 +18,8 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Collector<P> {
-    /// The victim is done with when none of its copies waits to be sealed; or it waits for the last of them while the
-    /// next one is collected. Returns whether it is, or does; `lacks` is what is to be done if there is no next one.
+    /// Ends the job. The victim ends when all its copies are sealed, or the last copies wait while collection begins
+    /// the next victim. Returns whether the job ended; `lacks` is set to the next step if no next victim exists.
     pub(super) fn finish_job(&mut self, p: &mut Parts<P>, lacks: &mut Option<Choice>) -> bool {
         self.tell_victim(p);
         let waits = p.cache.copies() > 0;

@@ -25,23 +25,23 @@ enum Page {
     Here,
     /// It will be.
     Coming,
-    /// It must wait until others are needed no more.
+    /// The page must wait until other pages are unpinned.
     Full,
-    /// It must wait for memory.
+    /// The page must wait for memory.
     NoRoom,
     /// It cannot be read.
     Damaged,
 }
 
 impl<P> Job<P> {
-    /// Whether anything is left to look up of what was found so far.
+    /// Whether blocks found so far are still to be looked up.
     pub(super) fn is_behind(&self) -> bool {
         !self.unknown.is_empty() || self.broken || self.drains || self.search.is_some()
     }
 }
 
 impl<P> Collector<P> {
-    /// Whether anything is left to look up of what was found so far.
+    /// Whether blocks found so far are still to be looked up.
     pub(super) fn is_behind(&self) -> bool {
         self.job.as_ref().is_some_and(Job::is_behind)
     }
@@ -89,8 +89,8 @@ impl<P: Payload> Collector<P> {
         over
     }
 
-    /// Looks at what headers told of pages that are in memory by now, and asks for others. Returns whether anything was
-    /// done, and whether no more can be known before other pages are needed no more.
+    /// Judges the blocks whose pages are in memory by now, and requests missing pages. Returns whether anything was
+    /// done, and whether the lookup must wait until other pages are unpinned.
     fn look_up_unknown(&mut self, p: &mut Parts<P>, job: &mut Job<P>) -> (bool, bool) {
         // In the order of pages, the first at the end.
         job.unknown.sort_by_key(|valid| std::cmp::Reverse((valid.volume, valid.lba)));
@@ -206,7 +206,7 @@ impl<P: Payload> Collector<P> {
                             mark!(SearchWaits);
                             break Step::Searching(before);
                         }
-                        // Who needs what stands in a damaged page must wait until it can be read.
+                        // Blocks of a damaged page must wait until the page is readable.
                         Loaded::No(_) => {}
                         Loaded::Yes if !self.search_page(p, &mut job, volume, page) => {
                             job.drains = true;
@@ -249,7 +249,7 @@ impl<P: Payload> Collector<P> {
             job.chunks += 1;
             job.found += 1;
             mark!(NotFoundByHeader);
-            // The tag is all that is known of its checksum; it is what a read would be checked by.
+            // Only the tag of the checksum is known, and a read would be checked by the tag.
             let (crc, chunk, payload) = (value.tag(), job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
         }

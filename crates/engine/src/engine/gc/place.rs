@@ -26,7 +26,7 @@ impl<P: Payload> Collector<P> {
         let urgent = p.host_is_stuck() || !own;
         let idle = p.requests.is_empty() && p.cache.waiting() == 0;
         let idle = idle || p.phase == Phase::Closing;
-        // Who waits for memory earns no credit.
+        // Requests that wait for memory earn no credit.
         let idle = idle || p.pages.waiting() > 0;
         let paid = if urgent || idle { STEP } else { p.collection.pace_mut().affords(STEP) };
         // Copies that free no units need no credit: a chunk at a time.

@@ -2,8 +2,8 @@
 //! invalid.
 //!
 //! The opening reads the pages in turn and keeps only the changed entries. Memory therefore does not grow with the
-//! tail. What units hold must be right before any is written: those that were reset since the checkpoint count as full
-//! of what was replaced.
+//! tail. The valid counts must be right before the first write: units reset since the checkpoint still count the
+//! replaced blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -42,9 +42,9 @@ struct Reading {
 /// How far the pages that the tail changes have been read.
 #[derive(Debug)]
 pub(super) struct Bases {
-    /// Where the walk through those that are patched goes on; `None` behind the last.
+    /// Next position of the walk through the patched pages; `None` behind the last page.
     next: Option<PageCursor>,
-    /// Those on their way, by number.
+    /// Pages being read, by number.
     reading: BTreeMap<usize, Reading>,
     asked: usize,
     /// How many of these are read for what the tail unmaps.
@@ -61,7 +61,7 @@ impl Default for Bases {
 }
 
 impl Bases {
-    /// The page that is being read with this number, and where it is.
+    /// The page being read as number `index`, and its location.
     pub(super) fn page(&self, index: usize) -> Option<(u16, u64, MapEntry)> {
         let reading = self.reading.get(&index)?;
         Some((reading.volume, reading.page, reading.at))
@@ -159,7 +159,7 @@ impl<P: Payload> Recovery<P> {
                 Ok(())
             }
             None if !cut && self.is_known_unreadable(volume, page) => {
-                // What it leads to in their place goes on counting until it can be read.
+                // The bases in an unreadable page keep counting until the page is readable.
                 mark!(TailPageUnreadable);
                 if let Some(unmapped) = unmapped {
                     p.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);

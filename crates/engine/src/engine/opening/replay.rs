@@ -280,7 +280,7 @@ fn adopt_unlisted<P: Payload>(p: &mut Parts<P>, unit: UnitId, report: UnitReport
     p.space.bury(unit);
 }
 
-/// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
+/// The pages in a unit identify a metadata unit. The media identifies a unit of arrivals.
 fn class_of<P: Payload>(p: &Parts<P>, unit: UnitId) -> Class {
     let metadata = p.space.held_pages(unit);
     match (metadata, p.space.media_of(unit)) {

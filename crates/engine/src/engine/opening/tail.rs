@@ -20,8 +20,8 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-/// How often a block that may be torn is read before its place counts as unreadable. A torn one that is taken for whole
-/// hides the version before it for good, so an error that passes must not decide. Chosen, not measured.
+/// How often a block that may be torn is read before its place counts as unreadable. A torn block taken for whole hides
+/// the previous version for good, so a transient error must not decide. Chosen, not measured.
 const READ_TRIES: u8 = 4;
 
 /// Chunks that are not there: how many, and the wrapping sum of their sequences.
@@ -49,9 +49,9 @@ impl Life {
 
     /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
     ///
-    /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
-    /// out of reach of that attempt stays away, or a block would change though nobody wrote it.
-    /// It may be of another class, since that attempt found the unit empty.
+    /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. Chunks
+    /// out of reach of the earlier attempt stay excluded, or a block would change without a write. It may be of another
+    /// class, since that attempt found the unit empty.
     fn meet(
         &mut self,
         header: &ChunkHeader,
@@ -114,7 +114,7 @@ impl<P: Payload> Recovery<P> {
         let geometry = &p.config.geometry;
         let listed = || record.open_units.iter().map(|listed| listed.next.unit);
         let lost = |unit: UnitId| geometry.state_of(unit) == DeviceState::Lost;
-        // Since the record says that a device is lost, nothing is written to it.
+        // A device that the record marks lost gets no writes.
         let news =
             |unit: &UnitId| lost(*unit) && record.geometry.state_of(*unit) != DeviceState::Lost;
         let first = listed().find(news);

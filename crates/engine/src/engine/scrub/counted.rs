@@ -24,7 +24,7 @@ impl Counted {
         self.value
     }
 
-    /// Whether a map, or what leads to a page of one, points at this self.
+    /// Whether a map, or the parent entry of a page, points at the block.
     pub(super) fn counts<P: Payload>(self, p: &Parts<P>) -> bool {
         let Counted { volume, lba: Lba(lba), value } = self;
         if volume.is_user() {

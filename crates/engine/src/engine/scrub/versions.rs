@@ -37,7 +37,7 @@ impl Disputed {
 }
 
 impl Scrubber {
-    /// Another version than the one that was read first has right what stands at `at`.
+    /// The first version read is wrong at `at`, and another version is right.
     pub(crate) fn version_was_wrong<P: Payload>(&mut self, asked: &Op<P>, at: Location) {
         let scrubs = matches!(asked, Op::ScrubRead { .. } | Op::ScrubVersion { .. });
         if scrubs && let Some(mut scrub) = self.scrubs.pop_front() {

@@ -1,4 +1,4 @@
-//! Writes that fail: what still counts of them goes elsewhere, before all else.
+//! Failed writes: their valid blocks and entries are written elsewhere, before all other data.
 
 use thermocline_format::{Entry, Location, Sequence, VolumeId};
 use thermocline_types::{Class, Lba};
