@@ -59,7 +59,7 @@ pub struct ChunkOrigin {
     pub sequence: Sequence,
     /// Every chunk up to this sequence was flushed when the chunk was submitted.
     pub durable: Sequence,
-    /// The superblock that was the newest one flushed when this chunk was submitted.
+    /// The newest flushed superblock when the chunk was submitted.
     pub revision: Revision,
     /// Why it was written.
     pub cause: ChunkCause,
@@ -67,7 +67,7 @@ pub struct ChunkOrigin {
     pub class: Class,
 }
 
-/// What a reader expects at the place it reads.
+/// The origin that a reader expects at a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The pool.
@@ -201,8 +201,8 @@ impl ChunkHeader {
         self.entries.iter().try_for_each(|entry| entry.check(geometry))
     }
 
-    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes. `packed` are the bytes
-    /// of the packed block, none if there is none.
+    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes. `packed` holds the bytes
+    /// of the packed block; empty without a packed block.
     ///
     /// # Panics
     /// When [`ChunkHeader::check`] finds something: no reader would take it. And when `packed` has another length than
@@ -385,7 +385,7 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(blocks <= most, "blocks of a chunk", blocks.into(), "a chunk has at most 1 MiB")?;
     let inside = geometry.contains(origin.location, blocks);
     require(inside, "blocks of a chunk", blocks.into(), "it must end within its unit")?;
-    // The last of each is never given, so that readers may count on from what they find.
+    // The last number of each kind is never used, so that readers may add one without overflow.
     let numbers = [
         ("epoch", u64::from(origin.epoch.0), u64::from(u32::MAX)),
         ("sequence", origin.sequence.0, u64::MAX),

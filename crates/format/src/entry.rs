@@ -257,8 +257,8 @@ impl Entry {
         raw
     }
 
-    /// The entry without a block that stands as `raw`. Every field that its kind has no use for must be zero: that is
-    /// so exactly if it would be written the same way again.
+    /// The entry without a block that stands as `raw`. Every unused field of the kind must be zero: the check is that
+    /// encoding the entry gives the same bytes.
     fn from_raw(raw: &ControlEntryRaw, geometry: &Geometry) -> Result<Entry, ErrorKind> {
         let volume = VolumeId(raw.volume.get());
         let (lba, argument) = (raw.lba.get(), raw.argument.get());

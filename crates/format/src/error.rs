@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::id::{Generation, Location, PageId, PoolId};
 
-/// A structure that failed its checks.
+/// A structure failed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The structure that was expected.

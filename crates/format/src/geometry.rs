@@ -306,7 +306,7 @@ impl Geometry {
         &self.devices[..usize::from(self.count)]
     }
 
-    /// The devices by number, each with its units, those that have left the pool included.
+    /// The devices by number, each with its units, detached devices included.
     pub fn device_units(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> + Clone {
         let mut first = 0;
         (0..).zip(self.devices()).map(move |(device, part)| {
@@ -501,7 +501,7 @@ impl Geometry {
         at.unit.0 < self.units && end <= u64::from(self.per_unit.blocks)
     }
 
-    /// Whether a block of a volume can be at `at`: within a unit that is not one of the superblocks'.
+    /// Whether a block of a volume can be at `at`: within a unit that holds no superblocks.
     #[must_use]
     pub fn can_hold_block(&self, at: Location) -> bool {
         self.contains(at, self.logical_block.per_block()) && !self.is_superblock_unit(at.unit)

@@ -46,7 +46,7 @@ pub struct Sequence(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// Number of an opening of a unit: every time that a unit is reset and written again, it gets the next one.
+/// Number of an opening of a unit: a unit gets the next generation whenever it is reset and written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 

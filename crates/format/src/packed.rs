@@ -85,7 +85,7 @@ impl Places {
     }
 }
 
-/// Packs blocks; its memory of 13 KiB is of use for one block after the other.
+/// Packs blocks; successive blocks share its memory of 13 KiB.
 pub struct Packer {
     table: CompressTable,
     /// As long as a packed block can be.

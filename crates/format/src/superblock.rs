@@ -91,7 +91,7 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// Lower bound of unused generations: every unit, listed or not, has an earlier generation.
     pub next_generation: Generation,
-    /// No volume has had this identifier or a later one.
+    /// The next unused identifier of a volume.
     pub next_volume: VolumeId,
     /// The volumes, by rising identifier.
     pub volumes: Vec<Volume>,
@@ -162,7 +162,7 @@ impl Superblock {
         whole(&self.geometry, rest_bytes(self.volumes.len(), entries) + listed.len())
     }
 
-    /// Bytes in a record that lists so much, at most. A record lies within one unit.
+    /// Most bytes in a record with the given limits. A record lies within one unit.
     #[must_use]
     pub fn most_bytes(
         geometry: &Geometry,
@@ -316,7 +316,7 @@ const fn rest_bytes(volumes: usize, entries: usize) -> usize {
     volumes * VOLUME_BYTES + entries * ROOT_BYTES
 }
 
-/// Bytes of a record with so many behind its prefix.
+/// Bytes of a record with `rest` bytes behind the prefix.
 fn whole(geometry: &Geometry, rest: usize) -> usize {
     (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(geometry.logical_block().bytes())
 }

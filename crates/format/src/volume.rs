@@ -36,7 +36,7 @@ impl VolumeName {
         name.ok_or_else(|| NameError(text.to_owned()))
     }
 
-    /// Whether a file can have this name. Old pools have volumes of which that is not so.
+    /// Whether a file can have this name. Old pools may have volumes with other names.
     #[must_use]
     pub fn is_file_name(&self) -> bool {
         !matches!(self.as_str(), "" | "." | "..") && !self.0.contains('/')
@@ -56,7 +56,7 @@ impl VolumeName {
         bytes
     }
 
-    /// The name that has these bytes, with zeros behind; `None` when they are none.
+    /// Decodes a name padded with zeros; `None` if the bytes are no valid name.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; MAX_NAME_BYTES]) -> Option<VolumeName> {
         let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

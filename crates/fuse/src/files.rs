@@ -33,7 +33,7 @@ const SEEK_DATA: i32 = 3;
 /// lseek(2).
 const SEEK_HOLE: i32 = 4;
 
-/// What the kernel asks of a directory and its files.
+/// Handlers for kernel requests on the directory and its files.
 pub(crate) struct Files {
     directory: Directory,
     read_only: bool,
@@ -45,7 +45,7 @@ impl Files {
         Files { directory, read_only, began: SystemTime::now() }
     }
 
-    /// The file of this number. If there is none any more, the kernel looks for its name anew.
+    /// The file of this number. If the file is gone, the kernel repeats the lookup by name.
     fn file(&self, inode: INodeNo) -> Result<Arc<File>, Errno> {
         if inode == INodeNo::ROOT {
             return Err(Errno::EISDIR);

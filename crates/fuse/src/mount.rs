@@ -13,7 +13,7 @@ use rustix::mount::UnmountFlags;
 use crate::files::Files;
 use crate::{Directory, Volume};
 
-/// Threads that take requests from the kernel. None waits for media, so two are for what happens on the processor.
+/// Threads that take requests from the kernel. The threads never wait for media, so two suffice for the processor work.
 /// Chosen, not measured.
 const THREADS: usize = 2;
 
@@ -76,8 +76,8 @@ pub struct Mounted {
     directory: Directory,
 }
 
-/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. A mount
-/// that a server left there when it was killed is removed first.
+/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. The
+/// left-over mount of a killed server is removed first.
 ///
 /// # Errors
 /// [`MountError`].
@@ -145,8 +145,8 @@ impl Mounted {
     }
 }
 
-/// Waits for the threads of what is unmounted. Dropping the session would unmount once more, and hit what was below: in
-/// `fuser` 0.18 a connection that has ended counts as mounted.
+/// Waits for the threads of an unmounted session. Dropping the session would unmount the path again, and remove the
+/// mount below: in `fuser` 0.18 an ended connection counts as mounted.
 fn end(session: BackgroundSession) -> Unmounted {
     while !session.guard.is_finished() {
         thread::sleep(PAUSE);

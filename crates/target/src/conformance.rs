@@ -1,4 +1,4 @@
-//! What every target must do, as a suite that each runs in its tests.
+//! The rules for every target, as a suite for the target's tests.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub struct Info {
     pub features: Features,
 }
 
-/// What a target does beside reading and writing. What it does not is refused with [`TargetError::Unsupported`].
+/// Operations of a target beside reads and writes. Unsupported operations fail with [`TargetError::Unsupported`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Writes survive a power cut after a [`Request::Flush`]. Without it flushing is neither needed nor refused.

@@ -15,7 +15,7 @@ impl<P: Payload> Parts<P> {
             let units = self.space.units();
             let arrivals = self.config.arrivals() == Some(units.class(unit));
             let holds = units.state(unit) == UnitState::Closed && units.valid_count(unit) > 0;
-            // The age of a stuck unit restarts at the next attempt.
+            // The age of a stuck unit restarts when collection retries the unit.
             if !holds || !arrivals || is_stuck(unit) {
                 self.destage.end_age(unit);
                 continue;

@@ -1,4 +1,4 @@
-//! Memory for pages of maps: which go, and what is done when none can.
+//! Memory for map pages: the choice of pages to evict, and the fallback when no page can leave.
 
 use crate::bugs::bug;
 use crate::engine::values::flying;
@@ -159,7 +159,7 @@ impl<P: Payload> Parts<P> {
         begins
     }
 
-    /// A record is flushed: the pages that were written for it may go.
+    /// A record is flushed: pages written for the record may leave memory.
     pub(crate) fn pages_landed(&mut self) {
         self.volumes.cut_landed();
         self.pages.set_landing(Some(PageCursor::default()));

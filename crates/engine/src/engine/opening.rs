@@ -408,7 +408,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Units without further writes are treated as units that the device cannot write again.
+    /// Marks the units of draining devices read-only, and the units of detached or lost devices offline.
     fn as_used(&self, p: &Parts<P>, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
         let geometry = &p.config.geometry;
         for (device, units) in geometry.device_units() {

@@ -238,7 +238,7 @@ impl<P: Payload> Parts<P> {
         value.matches(crc) || bug!(self.config, TagNotChecked)
     }
 
-    /// As [`UnitTable::begin`]: what is said next of units that were ahead differs.
+    /// As [`UnitTable::begin`]. Touches the units that were ahead, because their next table entries differ.
     pub(crate) fn begin_unit_table(&mut self) {
         self.unit_table.begin().for_each(|unit| self.space.touch(unit));
     }

@@ -197,8 +197,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end. A
-    /// pool that fails or is closed gives the scrub up. Returns whether it has begun: another scrub in the background
-    /// or a pool that is not open prevents the start.
+    /// pool that fails or is closed gives the scrub up. Returns whether it has begun: another scrub, or a pool that is
+    /// not open, prevents the start.
     pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
         self.handle_timeout(now);
         let begins = self.parts.phase == Phase::Open && self.scrubber.is_idle();

@@ -21,8 +21,8 @@ const NUMBER_BYTES: usize = 10;
 /// Bytes of a listed unit at least.
 pub(super) const LEAST_BYTES: usize = 3;
 
-/// Bytes that so many listed units take at most: 5 for a block, 9 for a generation, and 2 for a unit. At most 1,023
-/// units can lie 2^14 or more behind their predecessor, and at most 7 units 2^21 or more: a pool has 2^24 units.
+/// Most bytes of `units` listed units: 5 for a block, 9 for a generation, and 2 for a unit. At most 1,023 units can lie
+/// 2^14 or more behind their predecessor, and at most 7 units 2^21 or more: a pool has 2^24 units.
 pub(super) const fn most_bytes(units: usize) -> usize {
     let far = if units < 1023 { units } else { 1023 };
     let farthest = if units < 7 { units } else { 7 };

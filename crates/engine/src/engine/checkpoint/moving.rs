@@ -35,8 +35,8 @@ impl Checkpointer {
         true
     }
 
-    /// Moves the pages of sparse units. Pages in memory are marked dirty. All other pages are read and written, a few
-    /// at a time.
+    /// Moves the pages of sparse units. Pages in memory and patched pages are marked dirty. All other pages are read
+    /// and written, a few at a time.
     pub(super) fn mark_sparse<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
