@@ -1,4 +1,4 @@
-//! The state machine: what it holds, what comes in, what goes out.
+//! The state machine: state, inputs, outputs.
 
 mod checkpoint;
 mod chunks;
@@ -71,11 +71,11 @@ pub struct Engine<P: Payload> {
     checkpointer: Checkpointer,
     /// The opening, until its record is written.
     recovery: Option<Box<Recovery<P>>>,
-    /// An opening that is over and that nobody was told of.
+    /// A completed opening that is not yet reported.
     untold: Option<Recovered>,
-    /// Whether there is nothing to do until something comes in.
+    /// Whether the engine is idle until the next input.
     settled: bool,
-    /// Whether there is more to look through than it may before others go.
+    /// Whether the engine has yielded in the middle of a scan.
     paused: bool,
 }
 
@@ -88,7 +88,7 @@ impl<P: Payload> Engine<P> {
         Engine::new(config, seed, None)
     }
 
-    /// Makes a new pool of this identity on the device, whatever is there, and opens it.
+    /// Formats a new pool with identity `pool` and opens the pool. Any data on the device is lost.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -117,8 +117,8 @@ impl<P: Payload> Engine<P> {
         Ok(engine)
     }
 
-    /// Takes a request. What it asks for is done by the time it completes; requests in work at once may be done in any
-    /// order.
+    /// Takes a request. The request takes effect by the time of its completion; requests in work at once may be done in
+    /// any order.
     ///
     /// # Errors
     /// [`Rejected`]: the request will not complete. Every other request completes exactly once.
@@ -157,7 +157,7 @@ impl<P: Payload> Engine<P> {
         }
         self.parts.asked_at = self.parts.now;
         let settled = std::mem::take(&mut self.settled);
-        // What only waits in memory gives nobody anything to do.
+        // A request that only stages blocks leaves the engine idle.
         self.settled =
             self.start(id, request) && settled && !self.sealer.hosts_may_be_ripe(&self.parts);
         Ok(())
@@ -221,7 +221,7 @@ impl<P: Payload> Engine<P> {
         false
     }
 
-    /// Takes a request with one part, so that it does not complete while its parts are being found.
+    /// Takes a request with one part, so that the request cannot complete while its parts are being determined.
     fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         self.parts.requests.accept(id, writes, durable && !bug!(self.parts.config, FuaIgnored))
     }
@@ -231,8 +231,7 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// The next thing to do; `None` when there is nothing until something comes in, or before the time of
-    /// [`Engine::poll_timeout`].
+    /// The next thing to do; `None` until the next input or the time of [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {
         loop {
