@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use thermocline_types::Bytes;
 
-/// Processor seconds this thread has used so far.
+/// Processor seconds used by the current thread.
 #[must_use]
 pub fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -13,7 +13,7 @@ use crate::Error;
 use crate::bench_placement::{Candidate, Line, Plan, Table, Watch, bench};
 use crate::headroom::GARBAGE;
 
-/// What knows the present: policies that can be used, by what they go by.
+/// Policies usable without knowledge of the future, grouped by the data on which they decide.
 const COUNTERS: [&str; 2] = ["dac:6", "fadac:6"];
 const INTERVALS: [&str; 2] = ["sepbit", "warcip:6"];
 const NOTHING: &str = "none";

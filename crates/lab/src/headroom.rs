@@ -54,7 +54,7 @@ pub struct Line {
     pub victim: String,
 }
 
-/// Below this WAF without any separation, there is nothing to gain. Chosen, not measured.
+/// Separation gains nothing if the WAF without separation is below this value. Chosen, not measured.
 const LOW: f64 = 1.1;
 
 impl Headroom {
@@ -83,9 +83,9 @@ impl Headroom {
 pub const WRITES: u64 = 16_000_000;
 /// The same for a first look: some seconds.
 pub const QUICK_WRITES: u64 = 1_000_000;
-/// Samples that a workload of more is seen through: enough to tell how far apart they are.
+/// Number of samples of a long workload: enough to estimate the spread between samples.
 const SAMPLES: u64 = 4;
-/// Blocks that a sample must hold, so that there are units enough for every policy.
+/// Least number of blocks in a sample: fewer blocks yield too few units for some policies.
 const FEWEST_IN_SAMPLE: u64 = UNITS * FEWEST_BLOCKS as u64;
 
 /// What the simulations saw of a workload that was too long to be replayed whole.
@@ -153,7 +153,7 @@ fn mean<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> Line {
 struct Plan {
     /// Blocks of the workload.
     blocks: u64,
-    /// Classes that the blocks are divided into; each sample has those of one.
+    /// Number of classes by hash of the block address; a sample holds the blocks of one class.
     classes: u64,
     /// Samples.
     samples: u64,
@@ -188,7 +188,7 @@ impl Plan {
         })
     }
 
-    /// The sample that has this block, if one has.
+    /// The sample that holds `block`; `None` if no sample does.
     fn sample_of(&self, block: u32) -> Option<usize> {
         let class = if self.classes == 1 { 0 } else { hash(block) % self.classes };
         (class < self.samples).then_some(class as usize)

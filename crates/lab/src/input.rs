@@ -26,7 +26,7 @@ pub enum Input {
         options: trace::Options,
         /// How to fit its addresses into the device.
         remap: Remap,
-        /// How often to replay it, one pass after the other.
+        /// Number of passes over the trace.
         loops: u32,
         /// Leave out trims and write-zeroes, as on a file system mounted without discard.
         ignore_trims: bool,
@@ -346,7 +346,7 @@ impl Prepared {
         self.interrupted
     }
 
-    /// Bytes the workload addresses after mapping, with the data at rest: the capacity of a drive that it fills.
+    /// Bytes addressed after mapping, plus the data at rest. A drive of this capacity is full.
     #[must_use]
     pub fn footprint(&self) -> Bytes {
         self.set.size + self.at_rest
@@ -447,7 +447,7 @@ impl Prepared {
         self.set.flushes
     }
 
-    /// Names of the tenants in order of their identifiers; empty when there is only one.
+    /// Names of the tenants in order of their identifiers; empty for a single tenant.
     #[must_use]
     pub fn tenants(&self) -> &[String] {
         &self.tenants

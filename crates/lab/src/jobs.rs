@@ -1,7 +1,7 @@
-//! Several jobs at once, each with a depth of its own: what it gets does not depend on how fast the others are.
+//! Several concurrent jobs, each with its own queue depth: a slow job does not hold up a fast job.
 //!
-//! A run with one depth for all tenants keeps their shares of the requests fixed, so that the slowest sets the pace of
-//! all. Benchmarks of drives run jobs beside each other, each with so many requests in flight.
+//! A run with one depth for all tenants fixes each tenant's share of the requests, so the slowest tenant sets the pace.
+//! Benchmarks of drives run concurrent jobs, each with a fixed number of requests in flight.
 
 mod target;
 
@@ -30,9 +30,9 @@ pub struct JobSpec {
     pub pattern: Pattern,
     /// Bytes of each request.
     pub io_size: Bytes,
-    /// Share of its requests that read, 0..=1.
+    /// Reads as a share of the requests, 0..=1.
     pub read_share: f64,
-    /// Requests that it keeps in flight.
+    /// Requests kept in flight.
     pub depth: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct Length {
     pub shared: bool,
     /// Bytes that all jobs together write before measurement.
     pub before: Bytes,
-    /// Bytes that they write while they are measured.
+    /// Bytes written by all jobs during measurement.
     pub measured: Bytes,
 }
 
@@ -240,7 +240,7 @@ mod tests {
         for stack in ["raw:p5316", "log:zn540"] {
             let both = share(stack, &[WRITER, READER]);
             let [written, read] = [both.written_per_second[0], both.read_per_second[1]];
-            // The drive alone rewrites 64 KiB for each write of 4: its reader does not wait for that.
+            // The drive alone rewrites 64 KiB for each write of 4; the reader does not wait for these rewrites.
             let held_up = stack == "raw:p5316" && read < 4.0 * written;
             assert!(!held_up && read > 0.0, "{stack}: {read} beside {written}");
             assert!(both.written_per_second[1] == 0.0 && both.read_per_second[0] == 0.0);

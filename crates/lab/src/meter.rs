@@ -1,4 +1,4 @@
-//! What a run measures as it goes: time series, rounds for steady state, latencies.
+//! Measurements during a run: time series, rounds for steady state, latencies.
 
 use hdrhistogram::{Counter, Histogram};
 use thermocline_record::{LatencyNs, SeriesPoint};

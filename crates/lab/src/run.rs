@@ -34,7 +34,7 @@ const UNIT_BYTES: u64 = 256;
 ///
 /// # Errors
 /// [`Error`] for wrong settings, unreadable workloads and requests the drive refuses. The end of a drive's life is not
-/// an error: the run ends there and its record says so.
+/// an error: the run ends early and the record reports the wear-out.
 pub fn run(
     workload: &mut Prepared,
     stack: &Stack,
@@ -302,7 +302,7 @@ struct Bench {
     rounds: Rounds,
     pacing: Pacing,
     barriers: Barriers,
-    /// What somebody waits for, by when it ends.
+    /// Requests in flight, ordered by completion time.
     in_flight: BinaryHeap<Reverse<InFlight>>,
     think: Think,
     /// Where requests come in bursts, when the last of them came by their own clock.

@@ -1,4 +1,4 @@
-//! Runs from a specification: everything that decides a run, in one value.
+//! Runs from a specification: one value determines a whole run.
 //!
 //! Invariants:
 //! * Equal specifications and files give equal records.

@@ -283,12 +283,12 @@ fn load(device: &str) -> Result<String, String> {
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
-/// The policy or tagging called `name`; `given` is what asked for it.
+/// The policy or tagging called `name`; `given` is the setting named in the error.
 fn named<T: FromStr<Err = UnknownPolicy>>(given: &str, name: &str) -> Result<T, Error> {
     name.parse().map_err(|error| Error::Settings(format!("{given}: {error}")))
 }
 
-/// What a setting is for, with its key and its value.
+/// The part of a stack that a setting changes, with the key and the value.
 enum Override {
     Device(String, String),
     Fast(String, String),

@@ -26,16 +26,16 @@ pub fn followed(tenants: usize) -> u16 {
     if (2..=MOST).contains(&tenants) { tenants as u16 } else { 0 }
 }
 
-/// What was measured of one tenant.
+/// Measurements of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantAsked {
     /// Requests issued.
     pub requests: u64,
     /// Bytes of its writes.
     pub written: u64,
-    /// Bytes of its reads.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes that it trimmed or zeroed.
+    /// Bytes trimmed or zeroed.
     pub trimmed: u64,
     /// The sum of all latencies, nanoseconds.
     pub latencies_ns: u128,
@@ -113,7 +113,7 @@ impl TenantMeter {
         }
     }
 
-    /// Checks that what tenants asked for is what the host did.
+    /// Checks that the sums over tenants equal the host's counters.
     ///
     /// # Errors
     /// A sentence with the numbers that differ.
@@ -137,9 +137,9 @@ pub type LogOwned = [[u64; LOG_CAUSES.len()]; 2];
 pub struct OwnedCounts {
     /// Programmed by the drive, or by that for capacity.
     pub drive: Vec<ByCause>,
-    /// Programmed by the fast drive, if there is one.
+    /// Programmed by the fast drive of a tiered stack.
     pub fast: Vec<ByCause>,
-    /// Written by the log, if there is one.
+    /// Written by the log; empty without a log.
     pub log: Vec<LogOwned>,
 }
 
@@ -163,8 +163,8 @@ impl OwnedCounts {
         self.drive[owner].iter().sum()
     }
 
-    /// Checks that the bytes of all owners and of nobody sum to `all`: those of a log only if it is `settled`, so that
-    /// nothing is on its way.
+    /// Checks that owned and unowned bytes sum to `all`. The log's bytes are checked only if the log is `settled`: no
+    /// write is in flight.
     ///
     /// # Errors
     /// A sentence with the numbers that differ.
