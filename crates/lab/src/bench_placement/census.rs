@@ -20,7 +20,7 @@ pub(super) enum Holds {
     Superblocks,
 }
 
-/// Units by what they are for: sums over looks, or means.
+/// Units by purpose: sums over looks, or means.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Census {
     looks: f64,

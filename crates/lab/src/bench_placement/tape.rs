@@ -9,7 +9,7 @@ use thermocline_workload::trace;
 
 use crate::{Error, Input, Prefill, Prepared};
 
-/// Set in an entry that discards its block instead of writing it.
+/// Flag of an entry: the block is discarded, not written.
 const DISCARD: u32 = 1 << 31;
 
 /// Blocks in the order they are written: first the fill, then what is measured.

@@ -39,7 +39,7 @@ const SEED: u64 = 1;
 /// Block writes between two looks at the progress.
 const STEP: usize = 1 << 16;
 
-/// What is simulated of one sample.
+/// The simulations of one sample.
 pub(super) struct Study<'a> {
     shape: Shape,
     sequence: &'a [u32],
@@ -63,7 +63,7 @@ impl Done {
     }
 }
 
-/// One simulation or several, one after the other.
+/// One simulation per victim policy, run in sequence.
 struct Task<'a> {
     study: &'a Study<'a>,
     /// Which of [`KNOWLEDGE`].

@@ -63,9 +63,9 @@ pub struct Machine {
     due: BinaryHeap<Reverse<(Time, u64, usize)>>,
     ends: Slab<(OpId, Ended)>,
     sent: u64,
-    /// Where collections read one block after the other: those that wait for the one before.
+    /// Reads queued behind `reading`, if collections read one block at a time.
     one_by_one: Option<VecDeque<(OpId, DeviceCmd<PackDraw>)>>,
-    /// The read that they wait for.
+    /// The read in flight, if collections read one block at a time.
     reading: Option<OpId>,
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
@@ -365,7 +365,7 @@ impl Machine {
         }
     }
 
-    /// One of what `key` waits for is done.
+    /// Counts one finished engine request of `key`.
     fn progress(&mut self, key: usize) {
         let pending = &mut self.pending[key];
         pending.left -= 1;

@@ -9,7 +9,7 @@ use thermocline_types::Bytes;
 
 use super::payload::PACKS;
 
-/// A group of drives of one kind: its redundancy, and how many members it has.
+/// A group of drives of one kind: redundancy and number of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupOption {
     /// The redundancy.

@@ -14,7 +14,7 @@ use thermocline_types::{Bytes, UnitId, Version};
 
 use super::payload::PackDraw;
 
-/// What one write puts on media.
+/// The structure that one write puts on media.
 #[derive(Debug)]
 pub enum Structure {
     /// A chunk.

@@ -45,7 +45,7 @@ pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
     drives.map(bytes).collect()
 }
 
-/// What is said of several drives together, and what of one.
+/// Explains which figures are for all drives together and which for one drive.
 pub fn note(outcome: &Outcome) -> Option<String> {
     if let Some(group) = outcome.stack.group() {
         return Some(format!(

@@ -20,8 +20,8 @@ pub struct Followed<'a> {
     pub owned: OwnedCounts,
 }
 
-/// The section of a run, of which `run` is all that was written. A run that the drive did not survive has none: what it
-/// broke off is nobody's and no drive's.
+/// The section of tenants; `run` holds the totals of the run. `None` for a run that ended in wear-out: bytes of the
+/// interrupted request have no owner and no drive.
 pub fn tenants(outcome: &Outcome, run: &ByteCounts) -> Result<Option<Tenants>, Error> {
     let Some(Followed { meter, owned }) = &outcome.tenants else { return Ok(None) };
     if outcome.worn_out {

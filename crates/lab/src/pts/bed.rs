@@ -72,8 +72,8 @@ impl Spell {
     }
 }
 
-/// What is left out at the beginning of a pattern, until as many are in flight as there are to be and what was before
-/// is forgotten: the length of what counts over this. Chosen.
+/// The ramp at the start of a pattern is not measured: the queue fills and the previous pattern fades. The ramp is the
+/// measured length divided by this value. Chosen.
 pub(super) const RAMP: u64 = 2;
 
 /// A stack at work.
@@ -86,7 +86,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// A stack that was just made, with nothing on it: what a purge leaves.
+    /// A fresh, empty stack, as after a purge.
     pub(super) fn purged(
         stack: &Stack,
         settings: &Settings,

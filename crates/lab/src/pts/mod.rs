@@ -170,9 +170,9 @@ const fn throughput(name: &'static str, sizes: &'static [u64; 1]) -> PtsTest {
 pub struct PtsWindow {
     /// First and last round of the window, counted from 1.
     pub rounds: [usize; 2],
-    /// Whether it is steady by the specification; else it is that of the last rounds.
+    /// Whether the window is steady by the specification. If not, the window covers the last rounds.
     pub steady: bool,
-    /// Mean of what decides.
+    /// Mean of the tracked quantity.
     pub mean: f64,
     /// Largest difference, as a share of the mean; at most 0.2 when steady.
     pub range: f64,
@@ -306,7 +306,7 @@ impl PtsTest {
         Ok(self.result(&accesses, &rounds, tracked, (written, waf)))
     }
 
-    /// Whether it ends once it is steady: write saturation goes on.
+    /// Whether the test ends at steady state; write saturation continues.
     fn stops(&self) -> bool {
         self.precondition.is_some()
     }

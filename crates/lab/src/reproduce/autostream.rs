@@ -34,7 +34,7 @@ const CASES: [Case; 3] = [
         trace: TRACES[2],
         name: "Cassandra, YCSB A, units of 8 MiB",
         loops: 6,
-        // Whole files die with smaller units, whoever chooses the streams: there is nothing to gain or to lose.
+        // With smaller units whole files die together under any policy, so streams neither gain nor lose.
         unit: Some("8MiB"),
         theirs: CASSANDRA,
     },
@@ -57,7 +57,7 @@ const MYSQL: Theirs =
 const CASSANDRA: Theirs =
     Theirs { throughput: None, latency: None, tail: Some(0.6), throughput_told: Some(3.0) };
 
-/// What is published, as it is meant.
+/// The published values and their bounds.
 const THROUGHPUT: Reference =
     Reference::new(AUTOSTREAM, "MySQL, TPC-C, 8 streams: throughput", "times")
         .meant(Meant::AtLeast);
@@ -84,7 +84,7 @@ const RELOCATION: [(&str, bool); 2] =
 /// Who chooses the stream below the database.
 const POLICIES: [(&str, &str); 3] =
     [("AutoStream MQ", "mq:9"), ("AutoStream SFR", "sfr:9"), ("auto", "auto")];
-/// What the database tells of its writes.
+/// Hints given by the database with each write.
 const TOLD: [(&str, &str); 2] = [("told by volume", "volume"), ("told by write hint", "hint")];
 
 /// Repeats it on every trace, and on a generated database.
@@ -201,7 +201,7 @@ impl Tails {
     }
 }
 
-/// What one policy gave on one trace.
+/// Results of one policy on one trace.
 struct Measured {
     requests_per_second: f64,
     mean_ns: f64,
@@ -220,7 +220,7 @@ impl Measured {
         })
     }
 
-    /// What it is against what one stream gave.
+    /// The results relative to a run with one stream.
     fn against(&self, without: &Measured) -> Effect {
         Effect {
             waf: self.waf,
