@@ -43,16 +43,15 @@ struct Case {
     slc: SlcKnob,
 }
 
-/// An SLC cache of the drive, of three bits a cell otherwise: the part of the volume that it is, and of what is not
-/// filled.
+/// The SLC cache of a drive with three bits a cell, sized as a part of the volume or of the free space.
 #[derive(Clone, Copy, Debug)]
 enum SlcKnob {
     None,
-    /// Of its own.
+    /// A static cache in dedicated units.
     Static {
         part: u64,
     },
-    /// Half of what is not filled, beside that.
+    /// The static cache, plus half of the free space.
     Dynamic {
         part: u64,
     },
@@ -300,7 +299,7 @@ fn is_compared(case: &Case) -> bool {
     (allocator, extent, metadata, apart) == base
 }
 
-/// A case in words; `*` marks the one that others are held against.
+/// A case in words; `*` marks the base case of all comparisons.
 fn described(case: &Case, scale: Scale) -> String {
     format!(
         "300 GB{}, discards {}, survivors {}, metadata {} %, extents of {}, {} fit: WAF",

@@ -75,12 +75,12 @@ impl Options {
 pub struct Figure {
     /// What it is.
     pub what: String,
-    /// Published value, where there is one.
+    /// Published value, if any.
     pub theirs: Option<f64>,
     /// Value measured here.
     pub ours: f64,
-    /// What the published value is, where this figure is a point of the table of truth. Others stand beside a published
-    /// value to show what it depends on.
+    /// Source of the published value, if the figure is a row of the table of truth. Figures without a source show how a
+    /// published value varies.
     #[serde(skip)]
     pub reference: Option<Reference>,
 }
@@ -590,10 +590,10 @@ impl Experiment {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Checks that the traces it replays are there.
+    /// Checks that all traces of the experiment exist.
     ///
     /// # Errors
-    /// [`Error::Settings`] naming the first that is not.
+    /// [`Error::Settings`] naming the first missing trace.
     pub fn check(&self, options: &Options) -> Result<(), Error> {
         let Some(folder) = &options.traces else { return Ok(()) };
         let missing = self.traces.iter().map(|name| options.trace(name)).find(|p| !p.is_file());

@@ -111,9 +111,9 @@ pub enum Standing {
         /// The reference with that difference taken into account.
         theirs: f64,
     },
-    /// One term that is not published, changed: it would explain so much, whether or not it was so.
+    /// One unpublished term was changed: shows how much of the difference the term could explain.
     Knob {
-        /// What was changed.
+        /// The changed term.
         what: &'static str,
         /// Ours with that change.
         ours: f64,
@@ -125,7 +125,7 @@ pub enum Standing {
 pub struct Reference {
     /// Who published it.
     pub document: Document,
-    /// Which quantity it is there, and where.
+    /// The quantity, and the place in the document.
     pub quantity: &'static str,
     /// Which part of it, where a table has several; else empty.
     pub part: &'static str,

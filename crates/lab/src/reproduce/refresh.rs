@@ -13,7 +13,7 @@ use crate::{Error, Stack};
 const STACK: &str = "raw:pm9d3";
 /// What the drive exports here; `--quick` a quarter.
 const CAPACITY: Bytes = Bytes::mib(64);
-/// Capacities written a day. Chosen so high that nothing but what rests ever gets old.
+/// Capacities written a day. Chosen high enough that only resting data grows old.
 const DRIVE_WRITES: f64 = 2.0;
 /// Days after which data is rewritten.
 const DAYS: [f64; 3] = [2.5, 5.0, 10.0];
@@ -109,7 +109,7 @@ fn by_reads(
     ];
     let stack = Stack::parse(STACK, &overrides)?;
     let block = stack.profile.geometry.as_ref().map_or(1.0, |geometry| geometry.block.as_f64());
-    // Half an interval more than whole ones, so that none ends with the run.
+    // 4.5 intervals: no interval ends together with the run.
     let reads = 4.5 * READS * capacity.as_f64() / block;
     let job = PatternJob {
         overrides: &overrides,
@@ -125,7 +125,7 @@ fn by_reads(
     Ok(vec![Figure::beside(what, Some(4.0), refreshed as f64 / capacity.as_f64())])
 }
 
-/// Reads of an erase block at which it is rewritten in the run of reads alone. Chosen small, so that the run is short.
+/// Reads of an erase block at which it is rewritten in the run of reads alone. Chosen small to keep the run short.
 const READS: f64 = 10_000.0;
 
 /// What `[integrity]` makes of the profile at half of its rated cycles: days, reads, and the closed form in use.

@@ -22,7 +22,7 @@ pub struct MeasuredStack {
     pub write_bytes_per_second: Option<f64>,
     /// Requests a second, likewise.
     pub requests_per_second: Option<f64>,
-    /// The drive for capacity, then the fast one if there is one.
+    /// The capacity drive, then the fast drive of a tiered stack.
     pub devices: Vec<Device>,
 }
 
@@ -37,10 +37,10 @@ pub struct Device {
     pub media_bytes: f64,
     /// How many go with one drive for capacity.
     pub per_drive: f64,
-    /// Bytes of its endurance used up by each byte that the host writes.
+    /// Bytes of endurance used up by each host byte.
     pub wear_per_host_byte: f64,
-    /// Bytes that it takes in its life, of the same kind: of media where P/E cycles are known, else of the host by
-    /// rating; nothing where neither is known, or nothing wears out.
+    /// Endurance in the unit of `wear_per_host_byte`: media bytes if P/E cycles are known, else host bytes by the
+    /// maker's rating. `None` if neither is known or the drive does not wear out.
     pub endurance_bytes: Option<f64>,
 }
 

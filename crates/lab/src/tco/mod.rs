@@ -76,7 +76,7 @@ pub struct Band {
 pub struct Bill {
     /// The first drives.
     pub drives: f64,
-    /// Those that replace worn-out and failed ones.
+    /// Replacements of worn-out and failed drives.
     pub replacements: f64,
     /// Electricity of drives and servers.
     pub energy: f64,
@@ -155,6 +155,6 @@ pub struct Comparison {
     pub seed: u64,
     /// The stacks, in the order given.
     pub costs: Vec<StackCost>,
-    /// What to make of it, in a sentence.
+    /// The conclusion, in a sentence.
     pub verdict: String,
 }

@@ -99,7 +99,7 @@ pub struct RackPrice {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviations {
-    /// Bytes that a drive can take against what its profile says.
+    /// Endurance of a drive relative to the profile.
     pub endurance: f64,
     /// Bytes written a day.
     pub load: f64,
@@ -129,7 +129,7 @@ pub struct Deviations {
 pub struct DrivePrice {
     /// US dollars per TB of capacity.
     pub usd_per_tb: f64,
-    /// Watts when nothing is asked of it.
+    /// Watts when idle.
     pub idle_w: f64,
     /// Watts at its limit.
     pub active_w: f64,
@@ -162,7 +162,7 @@ impl Prices {
         }
     }
 
-    /// The first value that makes no sense, and what it must be.
+    /// Key of the first invalid value, and the allowed range.
     fn wrong(&self) -> Option<(String, &'static str)> {
         const POSITIVE: &str = "must be above 0 and below 10^12";
         const AMOUNT: &str = "must be 0 or more and below 10^12";

@@ -13,10 +13,10 @@ use crate::Error;
 const HOURS: f64 = 8760.0;
 /// The 90th percentile of the standard normal distribution.
 const Z90: f64 = 1.2816;
-/// The longest life reckoned with, years, so that what is never written costs no replacement.
+/// Longest life, years: a drive that is never written needs no replacement.
 const LONGEST_YEARS: f64 = 1e6;
 
-/// What inputs are multiplied by; those that are not named are as they were put in.
+/// Factors by input; inputs without a factor keep their value.
 type Factors = BTreeMap<String, f64>;
 
 /// What `stacks` cost for `demand`, with bands from so many `trials`.

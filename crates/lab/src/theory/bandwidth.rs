@@ -103,7 +103,7 @@ impl FlashTiming {
     }
 }
 
-/// What connects a drive and its host. Rates in MB/s.
+/// The link between a drive and the host. Rates in MB/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLink {
     /// Short name.

@@ -119,7 +119,7 @@ const COLUMNS: [[&str; 2]; 3] = [
     ["CSAL, a writer", "CSAL, a reader"],
 ];
 
-/// Jobs that write, and jobs that read.
+/// Number of writing jobs and of reading jobs.
 fn writers(jobs: &[Jobs]) -> (usize, usize) {
     let read = |&(count, job): &Jobs| if job.read_share > 0.0 { count } else { 0 };
     let readers = jobs.iter().map(read).sum();
@@ -148,7 +148,7 @@ fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
     let mut rates = [0.0; 2];
     for (_, job) in row.jobs {
         let reads = job.read_share > 0.0;
-        // What a disk reads is timed as what it writes.
+        // A disk's reads are timed like its writes.
         let share = bed.run(side, &[JobSpec { read_share: 0.0, ..*job }], &mut |_| {})?;
         rates[usize::from(reads)] = share.written_per_second[0] / 1e6;
     }

@@ -43,7 +43,7 @@ fn basic(in_flight: u32) -> Way {
 /// How much more the basic scheme adds to their job.
 const ADDED: Reference = Reference::new(CHOI, "time added to a job, basic / LSM_ZGC", "times");
 
-/// What the basic scheme may do with what it read: the document does not say.
+/// Ways in which the basic scheme may write the blocks it has read; the document does not specify the way.
 const BASICS: [(&str, Bytes); 2] =
     [("blocks written one by one", Bytes::BLOCK), ("written in 128 KiB", LARGE)];
 
@@ -168,8 +168,8 @@ impl Times<'_> {
         Times { rig, in_flight, victims, lsm, alone: rig.alone(JOB) }
     }
 
-    /// How collections grow with what the victim holds: observation 1. From where to where theirs grows by 5 and by
-    /// 18 is not in what we hold; here it is from 0.05, to the utilisations that are 5 and 18 times that.
+    /// Growth of collection time with the victim's utilisation: observation 1. The published growth is 5 and 18 times;
+    /// the utilisations are not in our copy. Here growth is from 0.05 to utilisations 5 and 18 times as high.
     fn growth(&self, figures: &mut Vec<Figure>) {
         for (scheme, way) in [("basic", basic(self.in_flight)), ("LSM_ZGC", lsm(self.in_flight))] {
             let all = GROWTH.map(|used| milliseconds(self.rig, used, way));
@@ -234,7 +234,7 @@ fn milliseconds(rig: &Rig, used: f64, way: Way) -> f64 {
     rig.time(used, way).as_secs_f64() * 1e3
 }
 
-/// What the document leaves open of its histograms: how many zones the job covers, and where its hot data lies.
+/// Unpublished terms of the document's histograms: the number of zones covered by the job, and the place of hot data.
 const OPEN: [(&str, u32, Hot); 3] = [
     ("1024 zones, hot and cold mixed", ZONES, Hot::Mixed),
     ("1024 zones, hot in zones of their own", ZONES, Hot::Together),

@@ -11,10 +11,10 @@ pub const ZONES: u32 = 1024;
 pub const ZONE_BLOCKS: u32 = 16_384;
 /// Blocks of a segment of 2 MiB.
 const SEGMENT_BLOCKS: u32 = 512;
-/// Zones that are free at the start, and those that collection keeps free. Chosen.
+/// Zones free at the start, and zones kept free by collection. Chosen.
 const FREE: u32 = 16;
 const RESERVE: usize = 4;
-/// What a slot holds that was never written, or whose hole was there from the start.
+/// Marks a slot that was never written or was invalid from the start, and a block without a slot.
 const NOTHING: u32 = u32::MAX;
 
 /// Where survivors go.

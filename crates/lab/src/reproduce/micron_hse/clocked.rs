@@ -45,7 +45,7 @@ impl Clock {
     }
 }
 
-/// What went one way through a drive.
+/// Traffic through a drive in one direction.
 struct Flow {
     /// Of which drive, and which way.
     name: String,

@@ -27,14 +27,14 @@ const BURST: u64 = 5;
 /// Seconds of rest in the sweep, and where nothing else is said. Chosen.
 const RESTS: [u64; 5] = [0, 5, 10, 20, 80];
 const REST: u64 = 20;
-/// What the drive copies while the host rests, MB/s. Chosen: what its dies do in that time; with 200, some of it is
-/// left over when the next burst comes.
+/// Copy rate of the drive while the host rests, MB/s. Chosen: the rate of the drive's dies. With 200, some copies are
+/// left over at the next burst.
 const COPIES: u64 = 150;
 
-/// Share of its units that it has ready then. Chosen: a little more than a burst takes.
+/// Share of the drive's units kept ready for a burst. Chosen: a little more than a burst fills.
 const READY: f64 = 0.1;
 
-/// How writes follow each other: what that is called, and the generator.
+/// Write patterns: name and generator.
 const PATTERNS: [(&str, &str); 2] = [("random", "uniform"), ("in order", "seq")];
 
 /// Bandwidth over time by what is in use, by how writes follow each other, by rest, and by reserve.

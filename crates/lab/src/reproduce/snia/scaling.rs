@@ -29,7 +29,7 @@ const CPU_US: f64 = 5.0;
 /// What all drives together can move in one direction, MB/s. Assumed: 32 lanes of PCI Express 1.1 at 250 MB/s, less a
 /// fifth.
 const LINK: f64 = 6400.0;
-/// Threads of the host: one, and as many as it takes.
+/// Threads of the host: one, and enough to saturate the drives.
 const THREADS: [u32; 2] = [1, 16];
 /// Mix of the chart by size, share that reads. Chosen: the middle of the tutorial's mixes that write.
 const SIZES_READ: f64 = 0.5;
@@ -66,7 +66,7 @@ fn kiops(record: &RunRecord) -> f64 {
     per_second(record) / 1e3
 }
 
-/// Runs one after the other, of so many in all.
+/// Consecutive runs with a common progress report.
 struct Runs<'a> {
     divisor: u64,
     seed: u64,

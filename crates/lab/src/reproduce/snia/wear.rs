@@ -1,4 +1,5 @@
-//! Wear levelling, worn-out blocks and early failures: how erases are spread, what that costs, and how long it lasts.
+//! Wear levelling, worn-out blocks and early failures: the spread of erases, the cost of levelling, and the life of the
+//! drive.
 
 use thermocline_nand::Cut;
 use thermocline_nand::integrity::levelling::{Spread, wear_out};
@@ -19,12 +20,13 @@ const CYCLES: f64 = 1000.0;
 const SPREAD: f64 = 0.02;
 /// Drives, each with units of other endurance, of which the mean is taken.
 const SEEDS: u64 = 4;
-/// Units that fail early, within so much of the cycles, and spares for those. Chosen so that there are some.
+/// Share of units that fail early, the share of the cycles by which they fail, and spares. Chosen high enough to see
+/// failures.
 const INFANTS: f64 = 0.02;
 const INFANT_CYCLES: f64 = 0.05;
 const SPARES: f64 = 0.04;
 
-/// Chance that a program fails, and spares for that. Chosen so that there are some.
+/// Chance that a program fails, and spares for failed blocks. Chosen high enough to see failures.
 const PROGRAM_FAILURES: f64 = 1e-5;
 const SPARES_FOR_PROGRAMS: f64 = 0.2;
 
@@ -385,7 +387,7 @@ mod tests {
         let [alone, both] = [false, true].map(|fixed| life(PLACES[2], fixed));
         assert!(both.first_worn_out > 1.2 * alone.first_worn_out, "{alone:?} {both:?}");
         assert!(both.end > 1.3 * alone.end, "{alone:?} {both:?}");
-        // What rests stays apart from what does not, so that cleaning costs what it did.
+        // Resting data stays apart from changing data, so cleaning costs no more.
         assert!(both.waf - both.levelling < 1.05 * alone.waf, "{alone:?} {both:?}");
         let [alone, both] = [false, true].map(|fixed| life(PLACES[0], fixed));
         assert!(both.levelling < 0.02 && both.end > 0.97 * alone.end, "{alone:?} {both:?}");
