@@ -7,8 +7,8 @@
 //! * a flush is issued when all earlier requests are complete,
 //! * later requests are issued in order when the flush is complete.
 //!
-//! Tenants do not wait for each other. A file system keeps less order: its other threads continue while one thread
-//! waits. A trace without thread numbers allows no weaker order.
+//! Tenants do not wait for each other. A file system keeps less order: while one thread waits, other threads continue.
+//! A trace without thread numbers allows no weaker order.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use thermocline_types::{Op, Request, TenantId};
 /// What flushes hold back.
 #[derive(Debug, Default)]
 pub struct Barriers {
-    /// Without flushes there is nothing to keep account of.
+    /// Whether the workload has flushes; without flushes no request is tracked.
     flushes: bool,
     issuers: Vec<Issuer>,
     held: usize,

@@ -17,7 +17,7 @@ pub struct ByteCounts {
     pub host_trimmed: u64,
     /// The log's part; `None` where the host's requests go straight to the drive.
     pub log: Option<LogBytes>,
-    /// The drive's part; of two drives, that of the one for capacity.
+    /// The drive's part; the capacity drive's part in a tiered stack.
     pub drive: Counters,
     /// The fast drive's part, if there are two.
     pub fast: Option<Counters>,
@@ -169,8 +169,8 @@ impl ByteCounts {
         }
     }
 
-    /// Bytes over bytes: media / host, device / host and media / device; nothing where nothing was written. Of two
-    /// drives, those of the one for capacity, which is what wears out.
+    /// Ratios of bytes: media / host, device / host and media / device; `None` without writes. In a tiered stack the
+    /// ratios are of the capacity drive, which limits the life.
     #[must_use]
     pub fn amplification(&self) -> [Option<f64>; 3] {
         let (host, device) = (self.host_written, self.drive.host_written);

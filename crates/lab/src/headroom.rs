@@ -43,14 +43,14 @@ pub struct Headroom {
 /// Write amplification with one kind of knowledge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// What placement knows.
+    /// The knowledge used by placement.
     pub knowledge: &'static str,
     /// WAF with the best victim policy.
     pub waf: f64,
-    /// Standard error of that, where it is a mean over samples.
+    /// Standard error of the WAF, if the WAF is a mean over samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// Which victim policy that was.
+    /// The best victim policy.
     pub victim: String,
 }
 
@@ -88,15 +88,15 @@ const SAMPLES: u64 = 4;
 /// Least number of blocks in a sample: fewer blocks yield too few units for some policies.
 const FEWEST_IN_SAMPLE: u64 = UNITS * FEWEST_BLOCKS as u64;
 
-/// What the simulations saw of a workload that was too long to be replayed whole.
+/// The simulated part of a workload too long to replay whole.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampledPart {
-    /// Samples, each of other blocks; figures are their means.
+    /// Number of samples of disjoint blocks; figures are means over samples.
     pub samples: u32,
     /// Share of the blocks in each.
     pub share_of_blocks: f64,
-    /// Share of the block writes that all of them saw together. Where it is less than that of the blocks, the end of
-    /// the workload was left out.
+    /// Share of the block writes in all samples together. If the share is less than the samples' share of the blocks,
+    /// the end of the workload was left out.
     pub share_of_writes: f64,
 }
 
@@ -225,7 +225,7 @@ impl Sequence {
         self.written.push(number);
     }
 
-    /// The drive that it is simulated on, if blocks are in so many classes.
+    /// The simulated drive for a division into `classes` classes.
     fn shape(&self, classes: u64) -> Result<Shape, Error> {
         let physical = (self.blocks as f64 / (1.0 - GARBAGE)) as u64;
         let most = (u64::from(BLOCKS_PER_UNIT) / classes).max(u64::from(FEWEST_BLOCKS)) as u32;

@@ -26,7 +26,7 @@ const FILL: Bytes = Bytes::kib(128);
 /// One job: a pattern on a part of the volume of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct JobSpec {
-    /// Where it reads or writes.
+    /// Addresses of the requests.
     pub pattern: Pattern,
     /// Bytes of each request.
     pub io_size: Bytes,
@@ -65,13 +65,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// Bytes programmed on the media of the drive, or of that for capacity, for each byte of the host.
+    /// Media bytes programmed by the drive, or the capacity drive, for each host byte.
     #[must_use]
     pub fn waf(&self) -> f64 {
         self.counts.drive.media_total as f64 / self.counts.host_written.max(1) as f64
     }
 
-    /// The same of the data of one of several jobs, for each byte that it wrote; nothing if it wrote none.
+    /// WAF of the data of one job; `None` if the job wrote no data.
     #[must_use]
     pub fn waf_of(&self, job: usize) -> Option<f64> {
         ratio(self.owned.as_ref()?.media(job), self.each[job].written)

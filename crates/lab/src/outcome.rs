@@ -182,7 +182,7 @@ fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Opti
     Some(provisional(life, state))
 }
 
-/// How long the fast product lasts, which is always full: the load is its share of what is written.
+/// Life of the fast product, which is always full. The load is the fast drive's share of the writes.
 fn fast_lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
     let (profile, counters) = (outcome.stack.fast.as_ref()?, steady.fast?);
     let simulated = outcome.fast?.cut().capacity();
@@ -404,8 +404,8 @@ fn log_config(
         .collect()
 }
 
-/// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the
-/// drive knows units of media, and of what is in them no more than what was trimmed.
+/// The units under a log: written shares come from the drive, valid shares from the log. Without zones only the drive
+/// knows media units, and invalid data is known only by trims.
 pub fn log_units(machine: &mut Machine, config: &Config) -> Vec<UnitView> {
     let mut views = machine.device_mut().drive_mut().units();
     if !matches!(machine.device().drive(), Drive::Zoned(_)) {
@@ -630,7 +630,7 @@ fn in_memory(outcome: &Outcome) -> Vec<String> {
 /// host's (random writes of 64 KiB, 80 % full).
 const LONGER: f32 = 1.5;
 
-/// That the drive's units are longer than the log's, if they are: it copies what lies between.
+/// Warns if the drive's units are longer than the log's units: the drive then relocates live data.
 fn shorter_units(outcome: &Outcome) -> Option<String> {
     let (config, _) = outcome.log?;
     let Below::Mixed { units, .. } = config.below else { return None };

@@ -284,7 +284,7 @@ pub(crate) fn check_memory(
     }
 }
 
-/// A request that was issued, or whoever waited for it and thinks now.
+/// A request in flight, or a client that thinks after the request.
 type InFlight = (Time, TenantId, Op, Phase);
 
 /// What ends.
@@ -469,7 +469,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Has the drive serve a request that arrives at `at`; returns when it is done.
+    /// Submits a request that arrives at `at` to the drive; returns the completion time.
     #[inline]
     fn submit(&mut self, at: Time, pieces: &[Request]) -> Result<Time, DriveError> {
         let handle = self.tags.handle(pieces);
@@ -563,7 +563,7 @@ fn refused(request: u64, reason: DriveError) -> Error {
     )
 }
 
-/// The error of what a drive refused `when` it was asked for, and what to do about it.
+/// The error for a request that a drive refused, with a remedy; `when` names the request.
 pub(crate) fn not_done(reason: DriveError, when: String) -> Error {
     let hint = match reason {
         DriveError::Zone { .. } => {

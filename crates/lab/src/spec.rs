@@ -36,7 +36,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, Error> {
     Ok(RunRecord { spec: Some(Box::new(spec.clone())), ..record })
 }
 
-/// A run that can begin.
+/// A run ready to begin.
 pub struct Planned {
     /// Drive, and layer above it.
     pub stack: Stack,

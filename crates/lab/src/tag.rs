@@ -189,7 +189,7 @@ fn blocks_of(request: &Request) -> Range<u64> {
     request.offset.0 / Bytes::BLOCK.0..request.end().div_ceil(Bytes::BLOCK)
 }
 
-/// Handles that writes can carry: streams, or those of a reclaim group.
+/// Handles available to writes: streams, or the handles of a reclaim group.
 fn handles(profile: &Profile) -> u8 {
     match (profile.kind, &profile.streams, &profile.fdp) {
         (Kind::MultiStream, Some(streams), _) => streams.count,

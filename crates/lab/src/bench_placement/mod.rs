@@ -51,9 +51,9 @@ pub struct Plan {
     pub blocks_per_unit: NonZeroU32,
     /// Generated workloads by name.
     pub laws: Vec<(String, Law)>,
-    /// Blocks that generated workloads write, and how many times that; the second half is measured.
+    /// Blocks of generated workloads.
     pub blocks: u32,
-    /// How many times its blocks a generated workload writes.
+    /// Writes per block of a generated workload; the second half of the writes is measured.
     pub turnovers: f64,
     /// Trace files.
     pub traces: Vec<PathBuf>,

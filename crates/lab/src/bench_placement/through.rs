@@ -55,21 +55,21 @@ pub struct Through {
     pub causes: Vec<Cost>,
 }
 
-/// What something costs, in writes for each block of the host that reached media.
+/// Cost of one cause, in block writes for each host block that reached media.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What for.
+    /// The cause.
     pub cause: &'static str,
-    /// Units that hold no data for its sake, on average.
+    /// Units kept without data for the cause, on average.
     pub units: f64,
-    /// What is written for it.
+    /// Blocks written for the cause.
     pub written: f64,
-    /// What is copied more because garbage has less room.
+    /// Extra copies, because garbage has less space.
     pub copied: f64,
 }
 
 impl Cost {
-    /// All that it costs.
+    /// Both costs together.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.written + self.copied
@@ -137,8 +137,8 @@ impl Course<'_> {
     /// Runs engine and yardstick.
     ///
     /// # Errors
-    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when it cannot hold the blocks beside what it sets aside;
-    /// [`Error::Interrupted`] when `step` ended it.
+    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when the blocks do not fit beside the space set aside by
+    /// the engine; [`Error::Interrupted`] when `step` ended the run.
     pub(super) fn run(&self) -> Result<Through, Error> {
         let Served { counts, host, measured, units } = self.serve()?;
         let written = (host.len() - measured).max(1) as f64;

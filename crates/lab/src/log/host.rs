@@ -15,7 +15,7 @@ pub enum Ask {
     Write(BlockRange, u16),
     /// Forget blocks.
     Trim(BlockRange),
-    /// Make durable what is written.
+    /// Make completed writes durable.
     Flush,
 }
 

@@ -18,7 +18,7 @@ const FAST: u16 = 1 << 15;
 #[derive(Debug)]
 pub struct OwnerLedger {
     count: u16,
-    /// By block of the volume: its owner + 1, or 0 for nobody; with [`FAST`].
+    /// For each block of the volume: owner + 1, or 0 without an owner; combined with [`FAST`].
     blocks: Vec<u16>,
     written: Vec<LogOwned>,
     /// Those of the chunk at hand.
@@ -33,7 +33,7 @@ impl OwnerLedger {
         OwnerLedger { count, blocks: vec![0; blocks as usize], written, runs: Vec::new() }
     }
 
-    /// Bytes of blocks written by owner, those of nobody last.
+    /// Bytes of blocks written, by owner; unowned bytes are last.
     pub fn written(&self) -> &[LogOwned] {
         &self.written
     }

@@ -1,8 +1,8 @@
 //! Engine and device at work together in virtual time.
 //!
 //! Invariants:
-//! * The engine sees completions in the order of their times, and those of one instant in the order of submission.
-//! * Requests of one instant are all submitted before the engine works on any, as it sees them when they wait for it.
+//! * The engine sees completions in order of time, and completions of one instant in order of submission.
+//! * All requests of one instant are submitted before the engine works on any of the requests, as with a real queue.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,7 +59,7 @@ pub struct Machine {
     now: Time,
     /// Whether something was submitted since the engine was last asked what to do.
     fresh: bool,
-    /// When commands end; the second number keeps those of one instant in order.
+    /// Completion times of commands; the second number orders commands of one instant.
     due: BinaryHeap<Reverse<(Time, u64, usize)>>,
     ends: Slab<(OpId, Ended)>,
     sent: u64,
@@ -269,7 +269,7 @@ impl Machine {
         }
     }
 
-    /// Bytes by tenant so far, where they are followed.
+    /// Bytes by tenant so far; `None` if tenants are not followed.
     pub fn owned_counts(&self) -> Option<OwnedCounts> {
         let (drive, fast) = (self.device.drive(), self.device.fast());
         Some(OwnedCounts {
@@ -344,7 +344,7 @@ impl Machine {
         self.waiting.push_back((key, ask));
     }
 
-    /// Whether the engine took it.
+    /// Submits `ask` to the engine; returns whether the engine accepted the request.
     fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
         let mut data = PackDraw::new(self.writes, self.packs);
         if self.device.ledger().is_some() {

@@ -38,10 +38,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a workload that takes `room`: the pool is sized to what it writes, the volume to its addresses.
+    /// The plan for a workload that takes `room`: the pool is sized by the bytes written, the volume by the addresses.
     ///
     /// # Errors
-    /// [`Error`] when the drive cannot be cut so, or cannot hold the workload beside what the log sets aside.
+    /// [`Error`] when the drive cannot be divided like this, or is too small for the workload and the log's own space.
     pub fn new(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
         fitting::made(settings, run::least_step(&stack.profile), |settings| {
             Plan::exactly(stack, settings, room)
@@ -333,7 +333,7 @@ fn check_capacity(
     Err(Error::DoesNotFit(reason))
 }
 
-/// Zones that the drive lets be open at once, if it says so.
+/// The drive's limit of open zones, if any.
 fn active_zones(profile: &Profile) -> Option<u32> {
     profile.zns.as_ref().map(|zns| zns.max_active).filter(|&active| active > 0)
 }

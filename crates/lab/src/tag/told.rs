@@ -17,15 +17,16 @@ pub enum Told {
     /// The volume: a handle for each tenant, or for each kind of data of a single one.
     Volume,
     /// How long the data lives, as one of four classes (`RWH_WRITE_LIFE_SHORT` to `_EXTREME` of Linux, fcntl(2)), the
-    /// same for all of a volume. They are relative there; here a volume is rewritten at least 4 times as often as the
-    /// mean block (short), at least as often (medium), half as often (long), or less (extreme). Chosen, not measured.
+    /// same for all of a volume. Linux defines the classes only relative to each other. Here a volume is rewritten at
+    /// least 4 times as often as the mean block (short), at least as often (medium), half as often (long), or less
+    /// (extreme). Chosen, not measured.
     Hint,
 }
 
-/// Blocks of which it is known together what kind of data they hold: 1 MiB, small as against files.
+/// Blocks of a chunk, whose data is classified together: 1 MiB, small against files.
 const CHUNK: u64 = 256;
-/// Data rewritten so often in one pass is a small buffer that all else goes through: InnoDB's double write buffer is
-/// rewritten 86 times where its log is 4 times. Chosen, as are the next three.
+/// Data rewritten at least this often in one pass is a small buffer for all other writes. InnoDB's double write buffer
+/// is rewritten 86 times, its log 4 times. Chosen, as are the next three.
 const BUFFER_REWRITES: f64 = 16.0;
 /// Written once, but for a few blocks.
 const ONCE_REWRITES: f64 = 1.25;
@@ -108,10 +109,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// What the application of `workload` would tell.
+    /// The hints of the application behind `workload`.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// Errors of reading the workload.
     pub(crate) fn new(workload: &mut Prepared, told: Told) -> Result<Known, Error> {
         let tenants = workload.tenants().len();
         let mut seen = Seen::new(workload.room().span, tenants);
@@ -184,7 +185,7 @@ impl Seen {
         goes_on(self.ends[chunk]) || crosses
     }
 
-    /// Marks blocks as written and counts those that were not.
+    /// Marks blocks as written and counts blocks written for the first time.
     fn note(&mut self, from: u64, to: u64) -> u64 {
         let mut new = 0;
         for block in from..to {

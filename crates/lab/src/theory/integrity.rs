@@ -108,10 +108,10 @@ impl fmt::Display for Ends {
     }
 }
 
-/// Figures below this value are shown as zero. Chosen: JESD218 asks for 1e-16.
+/// Smaller figures are shown as `< 1e-30`. Chosen: JESD218 asks for 1e-16.
 const LEAST: f64 = 1e-30;
 
-/// A figure of which little more than the order is known.
+/// Formats a figure known to little more than the order of magnitude.
 #[must_use]
 pub fn order(value: f64) -> String {
     match value {
@@ -146,9 +146,9 @@ pub struct Outlook {
     pub uber: Ends,
     /// The same after three months without power at 40 °C, as JESD218 asks.
     pub uber_jesd218: Ends,
-    /// Days between refreshes of what rests; nothing where none is due in the years of service.
+    /// Days between refreshes of resting data; `None` if no refresh is due in the years of service.
     pub refresh_days: Option<f64>,
-    /// What refresh adds to the write amplification.
+    /// Write amplification added by refresh.
     pub waf_of_refresh: f64,
     /// Read time of a page in the mean, microseconds, where time is modelled.
     pub read_us: Option<f64>,
