@@ -11,7 +11,7 @@ use thermocline_workload::{synthetic, trace};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The stack is not one this version can build.
+    /// The stack is unknown or cannot be built.
     #[error("stack `{stack}`: {reason}")]
     Stack {
         /// As given.
@@ -19,7 +19,7 @@ pub enum Error {
         /// What is wrong, and what would be right.
         reason: String,
     },
-    /// A key of a specification has a value that cannot be.
+    /// A key of a specification has an invalid value.
     #[error("`{key}` {reason}")]
     Key {
         /// The key.

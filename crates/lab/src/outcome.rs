@@ -630,7 +630,8 @@ fn in_memory(outcome: &Outcome) -> Vec<String> {
 /// host's (random writes of 64 KiB, 80 % full).
 const LONGER: f32 = 1.5;
 
-/// Warns if the drive's units are longer than the log's units: the drive then relocates live data.
+/// Warns if the drive's units are longer than the log's units by more than [`LONGER`]: the drive then relocates live
+/// data.
 fn shorter_units(outcome: &Outcome) -> Option<String> {
     let (config, _) = outcome.log?;
     let Below::Mixed { units, .. } = config.below else { return None };

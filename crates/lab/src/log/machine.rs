@@ -344,7 +344,7 @@ impl Machine {
         self.waiting.push_back((key, ask));
     }
 
-    /// Submits `ask` to the engine; returns whether the engine accepted the request.
+    /// Submits `ask` to the engine; `false` if the engine is busy. Any other refusal fails the run.
     fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
         let mut data = PackDraw::new(self.writes, self.packs);
         if self.device.ledger().is_some() {

@@ -20,9 +20,9 @@ pub const TRACES: [&str; 3] = ["mariadb-tpcc", "postgres-tpcc", "cassandra-ycsb-
 struct Case {
     trace: &'static str,
     name: &'static str,
-    /// How often it is replayed, so that it writes two drive fills and more after the first.
+    /// Passes over the trace: enough to write two drive fills after the first.
     loops: u32,
-    /// Unit of erasure, where that of a drive cut so small says nothing.
+    /// Unit of erasure, where the scaled drive's unit is too small.
     unit: Option<&'static str>,
     theirs: Theirs,
 }
@@ -70,7 +70,7 @@ const TOLD_THROUGHPUT: Reference =
 
 /// A database made up for volumes that are known exactly, sized and loaded after what InnoDB does in its trace.
 const DATABASE: (&str, &str) = ("five volumes, generated", include_str!("database.toml"));
-/// What it addresses, and how often that is written after the first time.
+/// Addressed bytes, and times they are rewritten.
 const DATABASE_SPAN: Bytes = Bytes::gib(1);
 const DATABASE_WRITES: f64 = 4.0;
 
@@ -87,7 +87,7 @@ const POLICIES: [(&str, &str); 3] =
 /// Hints given by the database with each write.
 const TOLD: [(&str, &str); 2] = [("told by volume", "volume"), ("told by write hint", "hint")];
 
-/// Repeats it on every trace, and on a generated database.
+/// Repeats the experiment on every trace, and on a generated database.
 pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut cases = vec![];
     for case in CASES {
@@ -120,7 +120,7 @@ pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Ve
 }
 
 impl Theirs {
-    /// Those that speak of number `index` of [`POLICIES`] and [`TOLD`]: AutoStream's own two, or what is told.
+    /// The published values for entry `index` of [`POLICIES`] and [`TOLD`]: AutoStream's two policies, or hints.
     fn of(self, index: usize) -> Theirs {
         let told = Theirs { throughput_told: self.throughput_told, ..Theirs::default() };
         match index {
@@ -201,7 +201,7 @@ impl Tails {
     }
 }
 
-/// Results of one policy on one trace.
+/// Results of a policy on a trace.
 struct Measured {
     requests_per_second: f64,
     mean_ns: f64,

@@ -92,7 +92,7 @@ fn grid() -> Vec<Case> {
     cases
 }
 
-/// What else the figure depends on, one at a time.
+/// Other terms that the figure depends on, varied one at a time.
 fn others() -> Vec<(&'static str, Case)> {
     let volume = Bytes::gib(168).0;
     let (slc, obeyed) = (SlcKnob::Static { part: CACHE_PART }, (true, Prefill::None));
@@ -292,7 +292,7 @@ fn store(scale: Scale) -> Result<Vec<Figure>, Error> {
     ])
 }
 
-/// Whether it is the case that others are held against, with discards or without.
+/// Whether `case` is the base case of the comparisons, with or without discards.
 fn is_compared(case: &Case) -> bool {
     let Case { allocator, extent, metadata, apart, .. } = *case;
     let base = (BASE.allocator, BASE.extent, BASE.metadata, BASE.apart);
@@ -348,7 +348,7 @@ mod tests {
         assert!(waf(&Case { apart: false, ..BASE }) > ignored);
     }
 
-    /// All requests are whole granules, so that a finer map has nothing to tell apart.
+    /// All requests are whole granules, so a finer map changes nothing.
     #[test]
     fn the_granule_of_the_map_makes_no_difference() {
         let case = Case { metadata: 2, ..BASE };

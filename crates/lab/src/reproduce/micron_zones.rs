@@ -167,7 +167,7 @@ fn record(
     run(&mut prepared, &stack, &Settings { capacity, seed, ..Settings::default() }, progress)
 }
 
-/// What makes a Micron 2300 with media of `units` units the one drive or the other.
+/// Overrides that turn a Micron 2300 with `units` units of media into `drive`.
 fn overrides(drive: Drive, units: u64) -> Vec<String> {
     let mut all = vec![format!("device.unit={}", UNIT.0)];
     match drive {

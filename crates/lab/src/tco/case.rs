@@ -26,7 +26,7 @@ pub struct Case {
     /// Bytes addressed in the runs.
     #[serde(deserialize_with = "size")]
     pub span: Bytes,
-    /// How often they are written.
+    /// Times that the addressed bytes are written.
     pub drive_writes: f64,
     /// Requests in flight.
     pub queue_depth: u32,
@@ -65,7 +65,7 @@ pub struct Published {
     pub quantity: Quantity,
     /// Index of the stack whose quantity is divided.
     pub of: usize,
-    /// Index of the stack by whose it is divided.
+    /// Index of the stack whose quantity divides.
     pub over: usize,
     /// The published ratio.
     pub ratio: f64,

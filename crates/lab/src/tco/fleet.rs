@@ -11,7 +11,7 @@ use crate::{Error, Stack};
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// What a run says of a stack, for one drive for capacity.
+/// Figures from a run of a stack, per capacity drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredStack {
     /// The stack.
@@ -35,7 +35,7 @@ pub struct Device {
     pub capacity_bytes: f64,
     /// Media of the product, bytes.
     pub media_bytes: f64,
-    /// How many go with one drive for capacity.
+    /// Drives per capacity drive.
     pub per_drive: f64,
     /// Bytes of endurance used up by each host byte.
     pub wear_per_host_byte: f64,
@@ -65,10 +65,10 @@ impl Device {
 }
 
 impl MeasuredStack {
-    /// What `record`, a run of `stack`, says.
+    /// The figures from `record`, a run of `stack`.
     ///
     /// # Errors
-    /// [`Error::Settings`] for a run that wrote nothing.
+    /// [`Error::Settings`] for a run without writes.
     pub fn of(record: &RunRecord, stack: &Stack) -> Result<MeasuredStack, Error> {
         let host = record.host_bytes_written as f64;
         let waf = record.waf_steady.or(record.waf).filter(|_| host > 0.0);
@@ -126,15 +126,15 @@ pub struct DriveCount {
     pub profile: String,
     /// How many.
     pub count: f64,
-    /// Years until they are worn out (median), where they wear.
+    /// Median years until wear-out; `None` for drives without wear.
     pub life_years: Option<f64>,
 }
 
 impl Fleet {
-    /// What `demand` takes on `measured`.
+    /// Plans the drives for `demand` on `measured`.
     ///
     /// # Errors
-    /// [`Error::Settings`] for drives without a price, and for a peak of what was not measured.
+    /// [`Error::Settings`] for drives without a price, and for a peak of an unmeasured quantity.
     pub fn plan(
         measured: &MeasuredStack,
         demand: &Demand,

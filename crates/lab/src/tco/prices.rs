@@ -51,7 +51,7 @@ pub struct Service {
 pub struct Energy {
     /// US dollars per kilowatt-hour.
     pub usd_per_kwh: f64,
-    /// Power of the building over that of what computes.
+    /// Power of the building over power of the computers.
     pub pue: f64,
     /// Carbon of the grid, kg CO2e per kilowatt-hour.
     pub kg_co2e_per_kwh: f64,

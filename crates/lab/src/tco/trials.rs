@@ -1,4 +1,4 @@
-//! Trials: uncertain inputs drawn at random, and what stacks cost under them.
+//! Trials: random draws of uncertain inputs, and the cost of stacks under each draw.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ struct Planned<'a> {
     prices: &'a Prices,
 }
 
-/// What one trial comes to.
+/// Totals of one trial.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     bill: Bill,

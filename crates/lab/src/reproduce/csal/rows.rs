@@ -12,7 +12,7 @@ use crate::jobs::JobSpec;
 /// Jobs of one kind: how many, and what each does.
 pub type Jobs = (usize, JobSpec);
 
-/// A job; the bed says its depth.
+/// A job with the bed's depth.
 pub const fn job(pattern: Pattern, kib: u64, read_share: f64) -> JobSpec {
     JobSpec { pattern, io_size: Bytes::kib(kib), read_share, depth: DEPTH }
 }

@@ -37,7 +37,7 @@ pub struct Way {
     pub in_flight: u32,
 }
 
-/// Zones written one after the other, over and over.
+/// Zones written in rotation.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     first: u64,

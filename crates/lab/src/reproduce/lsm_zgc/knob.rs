@@ -157,7 +157,7 @@ struct Times<'a> {
     victims: &'a [Victims],
     /// Of LSM_ZGC, in milliseconds, for each of [`Victims::lsm`].
     lsm: Vec<[f64; UTILISATIONS.len()]>,
-    /// What the job takes alone.
+    /// Time of the job alone.
     alone: Time,
 }
 

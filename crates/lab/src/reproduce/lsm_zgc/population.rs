@@ -44,7 +44,7 @@ pub enum Updates {
 /// Where blocks that are updated often lie at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hot {
-    /// Among all others, at random.
+    /// Scattered at random among cold data.
     Mixed,
     /// In zones of their own.
     Together,

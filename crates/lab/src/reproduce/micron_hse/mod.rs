@@ -82,7 +82,7 @@ struct Run {
     hot: f64,
     /// Bytes written by the database, in volumes.
     volumes: f64,
-    /// When requests come; without it, 32 are in flight.
+    /// The clock of the requests; without a clock, 32 requests are in flight.
     clock: Option<Clock>,
 }
 
@@ -361,7 +361,7 @@ mod tests {
         let last = zones.series.last().unwrap().seconds;
         assert!((seconds - last).abs() < 1e-6 * last, "{seconds} {last}");
         let larger = run("tier:micron9100+zn540", 2.0 * HOT);
-        // A larger tier holds more of what filled the drive beforehand: at first more leaves it.
+        // A larger tier holds more prefill data, so more data leaves the tier at first.
         let last = "host byte, last fifth";
         let share = ours(&larger, last) / ours(&zones, last);
         assert!(share < 0.9, "{share}");

@@ -63,7 +63,7 @@ fn share_occupied(record: &RunRecord) -> f64 {
     hot.sum::<f64>() / all.max(1.0)
 }
 
-/// What explains that ours is not theirs, if it at least halves a difference above 5 %.
+/// The knob as an explanation, if the knob at least halves a difference above 5 %.
 pub(super) fn knob((theirs, ours): (f64, f64), what: &'static str, with: f64) -> Standing {
     let off = |ours: f64| (ours / theirs - 1.0).abs();
     match off(ours) > 0.05 && off(with) <= off(ours) / 2.0 {

@@ -25,7 +25,7 @@ pub(super) const FITTED: &str = "fitted: no test";
 /// A row of the table: a point with its figures rounded as they are written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is in each column.
+    /// Text of each column.
     cells: [String; 8],
     evidence: Evidence,
     /// The difference in percent, to two places.

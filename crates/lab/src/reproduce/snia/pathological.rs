@@ -171,7 +171,7 @@ struct Case {
     used: u64,
     reserve: f64,
     pattern: &'static str,
-    /// Seconds of the product without requests after each burst; 0 where nothing comes in bursts.
+    /// Idle seconds after each burst, on the product's scale; 0 without bursts.
     rest: u64,
     divisor: u64,
     seed: u64,

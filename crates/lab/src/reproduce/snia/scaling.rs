@@ -19,7 +19,7 @@ const DEVICE: &str = "pci-c";
 const DRIVES: [u32; 4] = [1, 2, 4, 8];
 /// Requests in flight for each drive.
 const DEPTH: u32 = 64;
-/// What each drive exports here; `--quick` a quarter.
+/// Capacity of each drive; `--quick` uses a quarter.
 const CAPACITY: Bytes = Bytes::mib(64);
 /// Requests of a run for each drive; `--quick` a quarter.
 const REQUESTS: u64 = 8000;
@@ -52,7 +52,7 @@ struct Score {
     of: fn(&RunRecord) -> f64,
 }
 
-/// As the tutorial has them: operations of the smallest size, and bandwidth.
+/// The tutorial's scores: operations of the smallest size, and bandwidth.
 const SCORES: [Score; 2] = [
     Score { name: "512 B", unit: "thousand a second", size: FOR_IOPS, of: kiops },
     Score { name: "128 KiB", unit: "MB/s", size: FOR_BANDWIDTH, of: mb_per_s },

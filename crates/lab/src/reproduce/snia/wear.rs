@@ -107,7 +107,7 @@ impl Scale {
     }
 }
 
-/// What a life was like; times are in capacities written by the host.
+/// Results of a drive's whole life; times are in capacities written by the host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lived {
     first_worn_out: f64,
