@@ -7,8 +7,8 @@
 //! * a flush is issued when all earlier requests are complete,
 //! * later requests are issued in order when the flush is complete.
 //!
-//! Tenants do not wait for each other. A file system keeps less order: while one thread waits, other threads continue.
-//! A trace without thread numbers allows no weaker order.
+//! Tenants do not wait for each other. A file system keeps less order: one waiting thread does not stop the rest. A
+//! trace without thread numbers allows no weaker order.
 
 use std::collections::VecDeque;
 

@@ -178,11 +178,11 @@ impl ByteCounts {
         [ratio(media, host), ratio(device, host), ratio(media, device)]
     }
 
-    /// Media / host if nothing had been relocated: each layer's own ratio without what it moved to make room.
+    /// Media / host without relocation: each layer's ratio without the layer's relocated bytes.
     #[must_use]
     pub fn without_relocation(&self) -> Option<f64> {
         let (host, device) = (self.host_written, self.drive.host_written);
-        // Relocated bytes include the redundancy that a group adds.
+        // Relocated bytes include the bytes that a group adds.
         let share = ratio(device, device - self.added()[0])?;
         let moved_by_log = self.log.map_or(0.0, |log| log.relocated as f64 * share) as u64;
         let moved_by_drive = self.drive.media[Cause::Relocation.index()];
@@ -206,7 +206,7 @@ impl ByteCounts {
         Some([all * share(worn), all * share(worn - moved)])
     }
 
-    /// Bytes that the group for capacity wrote beside those of the log, and that of the fast drive.
+    /// Bytes written beyond the log's bytes: by the capacity group, and by the fast group.
     #[must_use]
     pub fn added(&self) -> [u64; 2] {
         self.groups.map(|group| group.map_or(0, |written| written.added()))

@@ -16,7 +16,7 @@ pub fn peak_rss_bytes() -> u64 {
     field("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
-/// Memory that can be had now without swapping, where the system tells.
+/// Memory available without swapping, if the system reports the value.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     field("/proc/meminfo", "MemAvailable:").map(Bytes)

@@ -16,7 +16,7 @@ pub enum Error {
     Stack {
         /// As given.
         stack: String,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the valid form.
         reason: String,
     },
     /// A key of a specification has an invalid value.
@@ -32,7 +32,7 @@ pub enum Error {
     Axis {
         /// As given.
         text: String,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the valid form.
         reason: String,
     },
     /// A file cannot be read.

@@ -203,7 +203,7 @@ fn hash(block: u32) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Blocks written in order, those of the prefill first, numbered from 0.
+/// Blocks in write order, the prefill first, numbered from 0.
 #[derive(Default)]
 struct Sequence {
     written: Vec<u32>,

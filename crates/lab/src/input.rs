@@ -396,7 +396,7 @@ impl Prepared {
         }
     }
 
-    /// Bytes that a generator will write, as far as its options tell.
+    /// Bytes written by one pass of a trace, or the bytes that a generator will write according to the options.
     #[must_use]
     pub fn bytes_to_write(&self) -> Bytes {
         match &self.input {

@@ -161,7 +161,7 @@ pub fn run_jobs(
     })
 }
 
-/// The requests of all jobs, and what was counted of them.
+/// The requests of all jobs, and the counters.
 struct Streams {
     generators: Vec<(Generator, VecDeque<Request>)>,
     /// From where one begins to where the next does.

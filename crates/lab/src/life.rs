@@ -226,7 +226,7 @@ fn fullness(life: &Life, own: Option<f64>) -> String {
     )
 }
 
-/// A share for people: as many digits as tell something.
+/// Formats a share with only the significant digits.
 fn percent(share: f64) -> String {
     match 100.0 * share {
         percent if percent < 0.01 => "less than 0.01 %".into(),

@@ -27,7 +27,7 @@ use crate::{Error, cost, fitting};
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
 const QUEUE_DEPTH: u32 = 32;
 
-/// Memory for what is known of a unit, in drive and record, rounded up.
+/// Memory per unit in drive and record, rounded up.
 const UNIT_BYTES: u64 = 256;
 
 /// Runs `workload` against `stack`; `progress` is told the share done, 0..=1, now and then.

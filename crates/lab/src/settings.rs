@@ -41,7 +41,7 @@ pub struct Settings {
     pub daily_writes: Option<Bytes>,
     /// Seed of all randomness.
     pub seed: u64,
-    /// Capacities are those of a pool: errors say so instead of naming `capacity`.
+    /// Capacities are of a pool: errors name the pool instead of `capacity`.
     pub of_pool: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::log::{GroupOption, LogOptions};
 use crate::tag::Tagging;
 
-/// What stands between the host's writes and the device.
+/// The layer between the host and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Nothing: host writes go straight to the drive.
@@ -107,7 +107,7 @@ impl Stack {
     /// `DEVICE*N` is so many of it, striped by a host that `host.KEY=VALUE` describes.
     ///
     /// # Errors
-    /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
+    /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for a mistake inside a profile.
     pub fn parse(text: &str, overrides: &[String]) -> Result<Stack, Error> {
         let refuse = |reason: String| Error::Stack { stack: text.to_owned(), reason };
         let (layer, rest) = text

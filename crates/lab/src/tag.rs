@@ -224,7 +224,7 @@ fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
     }
 }
 
-/// Whether `policy` tells host writes apart by the writes alone.
+/// Whether `policy` separates host writes by the writes alone.
 ///
 /// The others put all of them in one class (none, SepGC, LSM_ZGC, MiDA, MiDAS), measure lifespans on victims (SepBIT),
 /// take their thresholds from units (SFS), or have only survivors leave the first log (MultiLog).

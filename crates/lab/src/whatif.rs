@@ -29,7 +29,7 @@ pub struct WhatIf {
     pub loops: Option<u32>,
     /// The device of the fast tier.
     pub fast: String,
-    /// Capacity of the fast tier, as a share of that of the drive.
+    /// Capacity of the fast tier, as a share of the drive's capacity.
     pub fast_share: f64,
     /// Share of the drive's capacity that the volume takes, above 0 to 1.
     pub utilisation: f64,

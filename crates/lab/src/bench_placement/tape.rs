@@ -12,7 +12,7 @@ use crate::{Error, Input, Prefill, Prepared};
 /// Flag of an entry: the block is discarded, not written.
 const DISCARD: u32 = 1 << 31;
 
-/// Blocks in the order they are written: first the fill, then what is measured.
+/// Blocks in write order: first the fill, then the measured part.
 ///
 /// 4 bytes per block; 8 where requests have more than one.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ const VICTIMS: [Victim; 4] = [
     Victim::CostBenefit(CostBenefit::Kawaguchi),
 ];
 
-/// Seed of the simulations, that of `lab explain` unless it is told another.
+/// Seed of the simulations, equal to the default seed of `lab explain`.
 const SEED: u64 = 1;
 
 /// Block writes between two looks at the progress.

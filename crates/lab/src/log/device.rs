@@ -25,7 +25,7 @@ pub struct Device {
     /// By device of the pool.
     drives: Vec<Part>,
     geometry: Geometry,
-    /// With what was written.
+    /// With the chunks on media.
     translator: Translator<StoredChunks>,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
@@ -108,7 +108,7 @@ impl Device {
         }
     }
 
-    /// From now on, follows whose of `count` owners what is written is, on a volume of so many blocks.
+    /// From now on, follows `count` owners of the blocks of a volume.
     pub fn follow_owners(&mut self, count: u16, blocks: u64) {
         let piece = Bytes(self.geometry.logical_block().bytes() as u64);
         self.drives.iter_mut().for_each(|drive| drive.follow_owners(count, piece));
@@ -223,7 +223,7 @@ impl Device {
         &self.victims
     }
 
-    /// Forgets the victims: what was read as if to collect it was read to open a pool.
+    /// Forgets the victims: these reads were for opening a pool, not for garbage collection.
     pub fn forget_victims(&mut self) {
         self.victims.clear();
     }

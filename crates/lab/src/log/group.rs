@@ -100,7 +100,7 @@ pub struct DriveGroup {
 }
 
 impl DriveGroup {
-    /// A group of this shape over `drives`, which stand side by side.
+    /// A group of the given shape over the members in `drives`.
     ///
     /// # Panics
     /// If there are more or fewer drives than members.

@@ -335,7 +335,7 @@ impl Machine {
         }
     }
 
-    /// Asks the engine, or lets wait what it has no room for.
+    /// Submits a request to the engine, or queues the request if the engine is busy.
     fn ask(&mut self, key: usize, ask: Ask) {
         self.pending[key].left += 1;
         if self.waiting.is_empty() && self.try_ask(key, ask) {

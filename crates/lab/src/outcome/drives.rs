@@ -30,7 +30,7 @@ impl Before {
 /// Bytes through each of several drives while it was measured; empty for a single drive.
 ///
 /// # Errors
-/// [`Error::Accounting`] when those of a drive do not add up.
+/// [`Error::Accounting`] when the bytes of a drive do not add up.
 pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
     let drives = outcome.drive.side_by_side().iter().zip(&outcome.before.each);
     let bytes = |(drive, before): (&Drive, &Counters)| {

@@ -60,7 +60,7 @@ pub struct PtsOptions {
     pub quick: bool,
 }
 
-/// The quantity that a test tracks.
+/// The quantity of a test's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PtsUnit {
@@ -99,7 +99,7 @@ impl PtsUnit {
 pub struct PtsTest {
     /// Name.
     pub name: &'static str,
-    /// What it counts.
+    /// The quantity of the figures.
     pub unit: PtsUnit,
     /// Addresses of the requests.
     pub pattern: Pattern,
@@ -108,7 +108,7 @@ pub struct PtsTest {
     read_shares: &'static [f64],
     /// The pattern that decides on the steady state: size and read share.
     tracked: (u64, f64),
-    /// Requests in flight, if not those of the options.
+    /// Requests in flight; by default the depth of the options.
     depth: Option<u32>,
     /// Size of the sequential writes of preconditioning; `None` without preconditioning.
     precondition: Option<u64>,
@@ -206,7 +206,7 @@ pub struct PtsCell {
 pub struct PtsResult {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// The quantity of the figures.
     pub unit: PtsUnit,
     /// The window of the figures.
     pub window: PtsWindow,

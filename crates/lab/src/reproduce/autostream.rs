@@ -78,7 +78,7 @@ const DATABASE_WRITES: f64 = 4.0;
 const QUEUE_DEPTH: u32 = 32;
 /// The drive: see the notes of the experiment.
 const DRIVE: &str = "pm1725a,streams.count=8,op=0.17,buffer.merge=false";
-/// Where it relocates to: makers do not tell.
+/// Where the drive relocates to; makers do not publish the place.
 const RELOCATION: [(&str, bool); 2] =
     [("survivors in their stream", false), ("survivors apart", true)];
 /// Who chooses the stream below the database.

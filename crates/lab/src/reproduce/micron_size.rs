@@ -92,7 +92,7 @@ fn grid() -> Vec<Case> {
     cases
 }
 
-/// Other terms that the figure depends on, varied one at a time.
+/// Further terms of the figure, varied one at a time.
 fn others() -> Vec<(&'static str, Case)> {
     let volume = Bytes::gib(168).0;
     let (slc, obeyed) = (SlcKnob::Static { part: CACHE_PART }, (true, Prefill::None));

@@ -138,7 +138,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A value of `document` that is meant as it stands, with a difference that is not explained.
+    /// An exact value of `document`, with an unexplained difference.
     #[must_use]
     pub const fn new(document: Document, quantity: &'static str, unit: &'static str) -> Reference {
         let (meant, standing) = (Meant::Equal, Standing::Unexplained);

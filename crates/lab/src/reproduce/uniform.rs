@@ -85,7 +85,7 @@ fn usable(units: u32, op: f64, blocks: u32) -> Overprovisioning {
     Overprovisioning::from_ratio(usable / exported - 1.0).expect("thousands of units leave some")
 }
 
-/// A closed form that gives `theirs` with what is [`usable`].
+/// A closed form that gives `theirs` with the [`usable`] spare.
 fn reference(quantity: &'static str, theirs: f64) -> Reference {
     let what = "open unit and reserve taken out of the spare";
     Reference::new(DESNOYERS, quantity, "ratio").standing(Standing::Cause { what, theirs })

@@ -20,7 +20,7 @@ pub enum Spacing {
     List,
     /// Equal differences.
     Linear,
-    /// Each as many times the one before.
+    /// Equal ratios.
     Geometric,
 }
 

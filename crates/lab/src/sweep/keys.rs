@@ -8,7 +8,7 @@ use thermocline_types::Bytes;
 
 use crate::Error;
 
-/// Keys that are not those of a device, the log or tag.
+/// Keys outside the namespaces of devices, the log and tag.
 pub const KEYS: [&str; 20] = [
     "stack",
     "workload",

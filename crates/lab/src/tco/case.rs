@@ -136,7 +136,7 @@ impl Case {
     /// The case called `name`, or the one in `text` read from a file of that name.
     ///
     /// # Errors
-    /// [`Error::Settings`] with what is wrong.
+    /// [`Error::Settings`] with the mistake.
     pub fn read(name: &str, text: Option<&str>) -> Result<Case, Error> {
         let known = CASES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let text = text.or(known).ok_or_else(|| {

@@ -113,7 +113,7 @@ pub struct Fleet {
     pub servers: f64,
     /// Racks, in fractions.
     pub racks: f64,
-    /// Power of drives and servers in the mean, watts, without that of the building.
+    /// Mean power of drives and servers, watts, without the building.
     pub watts: f64,
     /// TB of data in each rack unit of servers.
     pub tb_per_rack_unit: f64,

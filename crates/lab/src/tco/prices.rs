@@ -103,7 +103,7 @@ pub struct Deviations {
     pub endurance: f64,
     /// Bytes written a day.
     pub load: f64,
-    /// Write amplification of years against that of the run.
+    /// Write amplification over years relative to the run.
     pub write_amplification: f64,
     /// Price of a drive.
     pub drive_price: f64,

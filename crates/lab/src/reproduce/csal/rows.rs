@@ -112,7 +112,7 @@ const MORE_UNUSED: &str = "22 % of the volume's size unused, not 10 %,";
 /// Disks choose among what waits by the angle of the platters as well, which the model leaves out.
 const QUARTER_TURN: &str = "disks that wait for a quarter of a turn, not half,";
 
-/// The document's columns, of what is written and what is read.
+/// The document's columns: write rates and read rates.
 const COLUMNS: [[&str; 2]; 3] = [
     ["disk, a writer", "disk, a reader"],
     ["QLC drive, a writer", "QLC drive, a reader"],

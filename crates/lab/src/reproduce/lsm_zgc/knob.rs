@@ -12,13 +12,13 @@ use crate::reproduce::point::{CHOI, Reference};
 const GROWTH: [f64; 3] = [0.05, 0.25, 0.9];
 /// Commands in flight that are tried.
 const IN_FLIGHT: [u32; 7] = [1, 2, 4, 8, 32, 128, 512];
-/// Threshold of LSM_ZGC where none is said.
+/// Default threshold of LSM_ZGC.
 const THRESHOLD: f64 = 0.8;
 /// Collections of a run, the last of theirs that is shown.
 const COLLECTIONS: usize = 900;
 /// Initial utilisation of their histograms and thresholds.
 const INITIAL: f64 = 0.6;
-/// The job; theirs is not published. Chosen, as is the utilisation of what is collected beside it.
+/// The job; the document's job is not published. Chosen, as is the utilisation of the victims collected beside the job.
 const JOB: Job = Job { requests: 10_000, reads: 0.7, depth: 4 };
 const BESIDE_JOB: f64 = 0.6;
 

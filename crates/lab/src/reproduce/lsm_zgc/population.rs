@@ -22,7 +22,7 @@ const NOTHING: u32 = u32::MAX;
 pub enum Scheme {
     /// To where the host writes.
     Basic,
-    /// To levels: above this share of valid blocks in their segment, those of new data count as cold.
+    /// To levels: survivors of new data count as cold if their segment's share of valid blocks exceeds this threshold.
     Lsm(f64),
 }
 

@@ -79,7 +79,7 @@ impl Flow {
     }
 }
 
-/// Rates of all drives in all set-ups, and their peaks against those of the capacity drive alone.
+/// Rates of all drives in all set-ups, and peaks against the peaks of the capacity drive alone.
 pub(super) fn rates(
     options: &Options,
     clock: Clock,

@@ -19,7 +19,7 @@ const HEADS: [&str; 8] = [
 ];
 /// How they stand.
 const RULES: [&str; 8] = ["---", "---", "---", "--:", "--:", "--:", "---", "---"];
-/// What stands in place of an explanation where a parameter was fitted.
+/// Marks a row with a fitted parameter, in place of an explanation.
 pub(super) const FITTED: &str = "fitted: no test";
 
 /// A row of the table: a point with its figures rounded as they are written.

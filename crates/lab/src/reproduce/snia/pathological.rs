@@ -14,13 +14,13 @@ use crate::{Error, Prefill};
 const USED: [u64; 4] = [30, 40, 60, 74];
 const DRIVE: u64 = 80;
 /// Media beyond what the drive exports, of which cleaning takes a few units at any time. Chosen as small as a drive
-/// works with: the tutorial's reserve is what is not in use.
+/// works with: the tutorial's reserve is the unused capacity.
 const LITTLE: f64 = 0.03;
 /// Reserve in the sweep at 74 GiB in use: pegs added.
 const PEGS: [f64; 5] = [LITTLE, 0.07, 0.15, 0.28, 0.5];
 /// By how much sizes are divided; `--quick` four times more. Bandwidth does not depend on it: time is as much shorter.
 const DIVISOR: u64 = 32;
-/// Writes of the host, as multiples of what is in use.
+/// Host writes, as multiples of the capacity in use.
 const FILLS: f64 = 4.0;
 /// A burst, after which the host rests: a sixteenth of the drive. Chosen: the tutorial gives none.
 const BURST: u64 = 5;
@@ -37,7 +37,7 @@ const READY: f64 = 0.1;
 /// Write patterns: name and generator.
 const PATTERNS: [(&str, &str); 2] = [("random", "uniform"), ("in order", "seq")];
 
-/// Bandwidth over time by what is in use, by how writes follow each other, by rest, and by reserve.
+/// Bandwidth over time by capacity in use, by write pattern, by rest, and by reserve.
 pub fn pathological(
     options: &Options,
     progress: &mut dyn FnMut(f64),

@@ -315,7 +315,7 @@ fn without_spread(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fig
     Ok(figures)
 }
 
-/// Units that fail early under uniform writes, and what is left of the spares.
+/// Units that fail early under uniform writes, and spares left.
 fn infants(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let cycles = INFANT_CYCLES * scale.cycles;
     let mut overrides = scale.overrides(true);
@@ -344,7 +344,7 @@ fn infants(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, E
     ])
 }
 
-/// Units in which a program fails under uniform writes, and what it costs to empty them.
+/// Units with a failed program under uniform writes, and the cost of emptying these units.
 fn failed_programs(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut overrides = scale.overrides(true);
     overrides.extend([
