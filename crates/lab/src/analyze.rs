@@ -32,9 +32,9 @@ pub struct Analysis {
     pub volumes: Vec<String>,
     /// Sizes, alignment, working set, sequence, skew.
     pub profile: Profile,
-    /// What placement could reach.
+    /// The WAF that placement could reach.
     pub headroom: Option<Headroom>,
-    /// Why there is no headroom although it was asked for.
+    /// Why the requested headroom is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_headroom_because: Option<String>,
 }

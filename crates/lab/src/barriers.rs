@@ -1,14 +1,14 @@
-//! Flushes as barriers: what was asked for after a flush is not issued before it is done.
+//! Flushes as barriers: requests that follow a flush are issued only after the flush is complete.
 //!
-//! A trace says when requests were issued, not what they waited for. Who flushes waits: for the writes that the flush
-//! is to cover, since it covers only what is done, and for the flush, since it has no other use. Who that is, is the
-//! tenant here. So of each tenant
+//! A trace records issue times but no dependencies. A flush covers only completed writes, so the flushing client first
+//! waits for its writes. The client then waits for the flush, which has no other use. The model takes each tenant as
+//! one client. For each tenant
 //!
-//! * a flush is issued when everything before it is done,
-//! * what follows is issued when the flush is done, in order.
+//! * a flush is issued when all earlier requests are complete,
+//! * later requests are issued in order when the flush is complete.
 //!
-//! Tenants do not wait for each other. That is more order than a file system keeps, whose other threads go on while one
-//! of them waits, and the least that a trace without threads allows.
+//! Tenants do not wait for each other. A file system keeps less order: one waiting thread does not stop the rest. A
+//! trace without thread numbers allows no weaker order.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use thermocline_types::{Op, Request, TenantId};
 /// What flushes hold back.
 #[derive(Debug, Default)]
 pub struct Barriers {
-    /// Without flushes there is nothing to keep account of.
+    /// Whether the workload has flushes; without flushes no request is tracked.
     flushes: bool,
     issuers: Vec<Issuer>,
     held: usize,

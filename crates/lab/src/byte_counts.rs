@@ -17,7 +17,7 @@ pub struct ByteCounts {
     pub host_trimmed: u64,
     /// The log's part; `None` where the host's requests go straight to the drive.
     pub log: Option<LogBytes>,
-    /// The drive's part; of two drives, that of the one for capacity.
+    /// The drive's part; the capacity drive's part in a tiered stack.
     pub drive: Counters,
     /// The fast drive's part, if there are two.
     pub fast: Option<Counters>,
@@ -34,17 +34,17 @@ pub struct LogBytes {
     pub filled: u64,
     /// Bytes read to fill it.
     pub filled_read: u64,
-    /// Blocks of the host that were written.
+    /// Host blocks written.
     pub blocks: u64,
-    /// Those of them that were written to the drive for capacity although there is a fast one.
+    /// Host blocks written directly to the capacity drive of a tiered stack.
     pub bypassed: u64,
-    /// Blocks of the host that were overwritten or trimmed in memory and never written.
+    /// Host blocks overwritten or trimmed in memory and never written.
     pub absorbed: u64,
-    /// Blocks that garbage collection copied, those that were destaged apart.
+    /// Blocks copied by garbage collection, without destaged blocks.
     pub relocated: u64,
-    /// Those of them that went from one fast unit to another.
+    /// Relocated blocks copied from one fast unit to another.
     pub carried: u64,
-    /// Blocks that left the fast drive for the other.
+    /// Blocks moved from the fast drive to the capacity drive.
     pub destaged: u64,
     /// Headers of chunks, pages of maps, superblocks.
     pub metadata: u64,
@@ -169,8 +169,8 @@ impl ByteCounts {
         }
     }
 
-    /// Bytes over bytes: media / host, device / host and media / device; nothing where nothing was written. Of two
-    /// drives, those of the one for capacity, which is what wears out.
+    /// Ratios of bytes: media / host, device / host and media / device; `None` without writes. In a tiered stack the
+    /// ratios are of the capacity drive, which limits the life.
     #[must_use]
     pub fn amplification(&self) -> [Option<f64>; 3] {
         let (host, device) = (self.host_written, self.drive.host_written);
@@ -178,11 +178,11 @@ impl ByteCounts {
         [ratio(media, host), ratio(device, host), ratio(media, device)]
     }
 
-    /// Media / host if nothing had been relocated: each layer's own ratio without what it moved to make room.
+    /// Media / host without relocation: each layer's ratio without the layer's relocated bytes.
     #[must_use]
     pub fn without_relocation(&self) -> Option<f64> {
         let (host, device) = (self.host_written, self.drive.host_written);
-        // With what a group adds to it.
+        // Relocated bytes include the bytes that a group adds.
         let share = ratio(device, device - self.added()[0])?;
         let moved_by_log = self.log.map_or(0.0, |log| log.relocated as f64 * share) as u64;
         let moved_by_drive = self.drive.media[Cause::Relocation.index()];
@@ -191,9 +191,9 @@ impl ByteCounts {
         Some(alwa * dlwa)
     }
 
-    /// What wears the cells of the drive beside its own SLC cache, over bytes of the host: all of it, and without what
-    /// was relocated. A unit in SLC mode holds the `bits`-th part and wears as if it were full (assumed: no source says
-    /// by how much less a cycle in that mode wears cells of several bits).
+    /// Bytes that wear the drive's cells outside its SLC cache, divided by host bytes: with and without relocation. A
+    /// unit in SLC mode holds the `bits`-th part and wears as if it were full (assumed: no source says by how much less
+    /// a cycle in that mode wears cells of several bits).
     #[must_use]
     pub fn wearing(&self, bits: u32) -> Option<[f64; 2]> {
         let (all, drive) = (self.amplification()[0]?, self.drive);
@@ -206,7 +206,7 @@ impl ByteCounts {
         Some([all * share(worn), all * share(worn - moved)])
     }
 
-    /// Bytes that the group for capacity wrote beside those of the log, and that of the fast drive.
+    /// Bytes written beyond the log's bytes: by the capacity group, and by the fast group.
     #[must_use]
     pub fn added(&self) -> [u64; 2] {
         self.groups.map(|group| group.map_or(0, |written| written.added()))

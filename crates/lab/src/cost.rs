@@ -1,22 +1,22 @@
-//! What a run costs the machine it runs on.
+//! Processor time and memory used by a run.
 
 use rustix::time::{ClockId, clock_gettime};
 use thermocline_types::Bytes;
 
-/// Processor seconds this thread has used so far.
+/// Processor seconds used by the current thread.
 #[must_use]
 pub fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Largest resident memory of this process so far in bytes; 0 where the system does not tell.
+/// Largest resident memory of the process so far, bytes; 0 if the system does not report the value.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     field("/proc/self/status", "VmHWM:").unwrap_or(0)
 }
 
-/// Memory that can be had now without swapping, where the system tells.
+/// Memory available without swapping, if the system reports the value.
 #[must_use]
 pub fn available_memory() -> Option<Bytes> {
     field("/proc/meminfo", "MemAvailable:").map(Bytes)

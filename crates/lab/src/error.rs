@@ -11,20 +11,20 @@ use thermocline_workload::{synthetic, trace};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The stack is not one this version can build.
+    /// The stack is unknown or cannot be built.
     #[error("stack `{stack}`: {reason}")]
     Stack {
         /// As given.
         stack: String,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the valid form.
         reason: String,
     },
-    /// A key of a specification has a value that cannot be.
+    /// A key of a specification has an invalid value.
     #[error("`{key}` {reason}")]
     Key {
         /// The key.
         key: &'static str,
-        /// The value, and what it must be.
+        /// The value, and the values allowed.
         reason: String,
     },
     /// The text of a swept key cannot be understood.
@@ -32,7 +32,7 @@ pub enum Error {
     Axis {
         /// As given.
         text: String,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the valid form.
         reason: String,
     },
     /// A file cannot be read.
@@ -80,11 +80,11 @@ pub enum Error {
     /// The drive is too small to make units of, or the fast one is.
     #[error("{reason}")]
     TooSmall {
-        /// What is too small for what.
+        /// Names the part that is too small and the reason.
         reason: String,
-        /// Whether it is the fast drive.
+        /// Whether the fast drive is too small.
         fast: bool,
-        /// What would help beside a larger one, or nothing.
+        /// A remedy other than a larger drive; may be empty.
         or: &'static str,
     },
     /// The log sets so much aside that the rest of the drive cannot hold the workload.
@@ -100,7 +100,7 @@ pub enum Error {
         when: String,
         /// Why.
         reason: DriveError,
-        /// What to do about it, or nothing.
+        /// A remedy; may be empty.
         hint: &'static str,
     },
     /// The run was told to stop before anything was measured.

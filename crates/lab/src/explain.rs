@@ -13,7 +13,7 @@ use crate::Error;
 use crate::bench_placement::{Candidate, Line, Plan, Table, Watch, bench};
 use crate::headroom::GARBAGE;
 
-/// What knows the present: policies that can be used, by what they go by.
+/// Policies usable without knowledge of the future, grouped by the data on which they decide.
 const COUNTERS: [&str; 2] = ["dac:6", "fadac:6"];
 const INTERVALS: [&str; 2] = ["sepbit", "warcip:6"];
 const NOTHING: &str = "none";
@@ -22,7 +22,7 @@ const AUTO: &str = "auto";
 /// What knows more than can be known.
 const RATES: &str = "oracle-rates";
 const FUTURE: &str = "oracle-future";
-/// Victim rules: those that are best somewhere, and the policies' own.
+/// Victim rules: every rule that is best for some workload, and the policies' own rule.
 const VICTIMS: [&str; 5] = ["greedy", "cost-benefit-4", "cost-benefit", "kawaguchi", "own"];
 /// Units of 2 MiB, smaller where there would be fewer than so many, as for the headroom of `lab analyze`.
 const BLOCKS_PER_UNIT: u32 = 512;
@@ -30,7 +30,7 @@ const UNITS: f64 = 640.0;
 const FEWEST_BLOCKS: u32 = 16;
 /// Working sets that are looked at: room for some open units of the smallest kind. Chosen, not measured.
 const LEAST: Bytes = Bytes::mib(8);
-/// Differences below this share of all writes are none: about what open units and reserve cost.
+/// Differences below this share of all writes are ignored: open units and reserve cost about as much.
 const MARGIN: f64 = 0.01;
 
 /// Why which policy wins on a trace.
@@ -48,19 +48,19 @@ pub struct Explanation {
     pub waf_perfect: f64,
     /// Share of the copies without separation that the winner saves, of those a perfect policy would save.
     pub share_of_possible: f64,
-    /// What the trace says of rates.
+    /// Figures on write rates.
     pub rates: Rates,
-    /// What it says of recency.
+    /// Figures on recency.
     pub recency: Recency,
     /// Share of the written bytes that continue a stream.
     pub sequential_share: f64,
-    /// All this in sentences.
+    /// The explanation in sentences.
     pub sentences: Vec<String>,
     /// Every policy with every victim rule.
     pub table: Table,
 }
 
-/// What a policy reached.
+/// Result of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reached {
     /// The policy.
@@ -71,7 +71,7 @@ pub struct Reached {
     pub waf: f64,
 }
 
-/// How unevenly blocks are written, and what that is worth.
+/// How unevenly blocks are written, and the gain from separation by write rate.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Rates {
     /// The hottest share of blocks looked at, and the share of block writes that it takes.

@@ -44,7 +44,7 @@ pub(crate) fn made<T>(
         };
         make(&settings).is_ok()
     });
-    // Where a smaller one works, or none, size is not what this drive lacks.
+    // Size is not the problem if a smaller drive works or if no size works.
     let larger = least
         .filter(|least| asked.is_none_or(|asked| asked < *least))
         .map(|least| format!("{name} of {} or more", exact(least)));

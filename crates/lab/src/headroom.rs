@@ -43,18 +43,18 @@ pub struct Headroom {
 /// Write amplification with one kind of knowledge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// What placement knows.
+    /// The knowledge used by placement.
     pub knowledge: &'static str,
     /// WAF with the best victim policy.
     pub waf: f64,
-    /// Standard error of that, where it is a mean over samples.
+    /// Standard error of the WAF, if the WAF is a mean over samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// Which victim policy that was.
+    /// The best victim policy.
     pub victim: String,
 }
 
-/// Below this WAF without any separation, there is nothing to gain. Chosen, not measured.
+/// Separation gains nothing if the WAF without separation is below this value. Chosen, not measured.
 const LOW: f64 = 1.1;
 
 impl Headroom {
@@ -83,20 +83,20 @@ impl Headroom {
 pub const WRITES: u64 = 16_000_000;
 /// The same for a first look: some seconds.
 pub const QUICK_WRITES: u64 = 1_000_000;
-/// Samples that a workload of more is seen through: enough to tell how far apart they are.
+/// Number of samples of a long workload: enough to estimate the spread between samples.
 const SAMPLES: u64 = 4;
-/// Blocks that a sample must hold, so that there are units enough for every policy.
+/// Least number of blocks in a sample: fewer blocks yield too few units for some policies.
 const FEWEST_IN_SAMPLE: u64 = UNITS * FEWEST_BLOCKS as u64;
 
-/// What the simulations saw of a workload that was too long to be replayed whole.
+/// The simulated part of a workload too long to replay whole.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampledPart {
-    /// Samples, each of other blocks; figures are their means.
+    /// Number of samples of disjoint blocks; figures are means over samples.
     pub samples: u32,
     /// Share of the blocks in each.
     pub share_of_blocks: f64,
-    /// Share of the block writes that all of them saw together. Where it is less than that of the blocks, the end of
-    /// the workload was left out.
+    /// Share of the block writes in all samples together. If the share is less than the samples' share of the blocks,
+    /// the end of the workload was left out.
     pub share_of_writes: f64,
 }
 
@@ -153,7 +153,7 @@ fn mean<'a>(lines: impl Iterator<Item = &'a Line> + Clone) -> Line {
 struct Plan {
     /// Blocks of the workload.
     blocks: u64,
-    /// Classes that the blocks are divided into; each sample has those of one.
+    /// Number of classes by hash of the block address; a sample holds the blocks of one class.
     classes: u64,
     /// Samples.
     samples: u64,
@@ -188,7 +188,7 @@ impl Plan {
         })
     }
 
-    /// The sample that has this block, if one has.
+    /// The sample that holds `block`; `None` if no sample does.
     fn sample_of(&self, block: u32) -> Option<usize> {
         let class = if self.classes == 1 { 0 } else { hash(block) % self.classes };
         (class < self.samples).then_some(class as usize)
@@ -203,7 +203,7 @@ fn hash(block: u32) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Blocks written in order, those of the prefill first, numbered from 0.
+/// Blocks in write order, the prefill first, numbered from 0.
 #[derive(Default)]
 struct Sequence {
     written: Vec<u32>,
@@ -225,7 +225,7 @@ impl Sequence {
         self.written.push(number);
     }
 
-    /// The drive that it is simulated on, if blocks are in so many classes.
+    /// The simulated drive for a division into `classes` classes.
     fn shape(&self, classes: u64) -> Result<Shape, Error> {
         let physical = (self.blocks as f64 / (1.0 - GARBAGE)) as u64;
         let most = (u64::from(BLOCKS_PER_UNIT) / classes).max(u64::from(FEWEST_BLOCKS)) as u32;

@@ -26,7 +26,7 @@ pub enum Input {
         options: trace::Options,
         /// How to fit its addresses into the device.
         remap: Remap,
-        /// How often to replay it, one pass after the other.
+        /// Number of passes over the trace.
         loops: u32,
         /// Leave out trims and write-zeroes, as on a file system mounted without discard.
         ignore_trims: bool,
@@ -88,13 +88,13 @@ pub struct Prepared {
 /// The room that a workload takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that it ever writes to, each counted once.
+    /// Distinct bytes written.
     pub footprint: Bytes,
-    /// Bytes that hold data at once, at most, those of the prefill included; in one pass of a trace.
+    /// Most bytes that hold data at the same time, including the prefill, in one pass of a trace.
     pub live: Bytes,
     /// Bytes from the first address to the last.
     pub span: Bytes,
-    /// Bytes that are written, those of the prefill included: no more than these are anywhere.
+    /// Bytes written, including the prefill: an upper bound for data on media.
     pub written: Bytes,
 }
 
@@ -133,8 +133,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Bytes that hold data at once at most: of an application that discards, in use on its volume; else the span. An
-/// application is looked through for that, so that a volume that is too small is known before a drive is filled.
+/// Most bytes that hold data at the same time. For an application with discards: the largest use of the volume. For
+/// other generators: the span. The application is run once in advance, so a volume that is too small fails before a
+/// drive is filled.
 fn most_live(generator: &mut Generator) -> Result<Bytes, Error> {
     if generator.room().is_none() {
         return Ok(generator.span());
@@ -149,7 +150,7 @@ fn most_live(generator: &mut Generator) -> Result<Bytes, Error> {
     }
 }
 
-/// Largest write of a sequential prefill: that of SNIA PTS preconditioning.
+/// Largest write of a sequential prefill, as in SNIA PTS preconditioning.
 const PREFILL_WRITE: Bytes = Bytes::kib(128);
 
 impl Prepared {
@@ -340,13 +341,13 @@ impl Prepared {
         self.stop = stop;
     }
 
-    /// Share of the workload that was done when the last replay ended early; `None` if it did not.
+    /// Share of the workload completed when the last replay was interrupted; `None` after a whole replay.
     #[must_use]
     pub fn interrupted(&self) -> Option<f64> {
         self.interrupted
     }
 
-    /// Bytes the workload addresses after mapping, with the data at rest: the capacity of a drive that it fills.
+    /// Bytes addressed after mapping, plus the data at rest. A drive of this capacity is full.
     #[must_use]
     pub fn footprint(&self) -> Bytes {
         self.set.size + self.at_rest
@@ -386,7 +387,7 @@ impl Prepared {
         &self.set
     }
 
-    /// Host bytes that one pass of a trace writes.
+    /// Host bytes written by one pass of a trace.
     #[must_use]
     pub fn pass(&self) -> Option<Bytes> {
         match &self.input {
@@ -395,7 +396,7 @@ impl Prepared {
         }
     }
 
-    /// Bytes that a generator will write, as far as its options tell.
+    /// Bytes written by one pass of a trace, or the bytes that a generator will write according to the options.
     #[must_use]
     pub fn bytes_to_write(&self) -> Bytes {
         match &self.input {
@@ -447,13 +448,13 @@ impl Prepared {
         self.set.flushes
     }
 
-    /// Names of the tenants in order of their identifiers; empty when there is only one.
+    /// Names of the tenants in order of their identifiers; empty for a single tenant.
     #[must_use]
     pub fn tenants(&self) -> &[String] {
         &self.tenants
     }
 
-    /// Names of the directories that its files are in; empty when it does not know files.
+    /// Names of the directories of the workload's files; empty for a workload without files.
     #[must_use]
     pub fn directories(&self) -> &[String] {
         &self.directories

@@ -1,7 +1,7 @@
-//! Several jobs at once, each with a depth of its own: what it gets does not depend on how fast the others are.
+//! Several concurrent jobs, each with its own queue depth: a slow job does not hold up a fast job.
 //!
-//! A run with one depth for all tenants keeps their shares of the requests fixed, so that the slowest sets the pace of
-//! all. Benchmarks of drives run jobs beside each other, each with so many requests in flight.
+//! A run with one depth for all tenants fixes each tenant's share of the requests, so the slowest tenant sets the pace.
+//! Benchmarks of drives run concurrent jobs, each with a fixed number of requests in flight.
 
 mod target;
 
@@ -26,13 +26,13 @@ const FILL: Bytes = Bytes::kib(128);
 /// One job: a pattern on a part of the volume of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct JobSpec {
-    /// Where it reads or writes.
+    /// Addresses of the requests.
     pub pattern: Pattern,
     /// Bytes of each request.
     pub io_size: Bytes,
-    /// Share of its requests that read, 0..=1.
+    /// Reads as a share of the requests, 0..=1.
     pub read_share: f64,
-    /// Requests that it keeps in flight.
+    /// Requests kept in flight.
     pub depth: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct Length {
     pub shared: bool,
     /// Bytes that all jobs together write before measurement.
     pub before: Bytes,
-    /// Bytes that they write while they are measured.
+    /// Bytes written by all jobs during measurement.
     pub measured: Bytes,
 }
 
@@ -65,13 +65,13 @@ pub struct Share {
 }
 
 impl Share {
-    /// Bytes programmed on the media of the drive, or of that for capacity, for each byte of the host.
+    /// Media bytes programmed by the drive, or the capacity drive, for each host byte.
     #[must_use]
     pub fn waf(&self) -> f64 {
         self.counts.drive.media_total as f64 / self.counts.host_written.max(1) as f64
     }
 
-    /// The same of the data of one of several jobs, for each byte that it wrote; nothing if it wrote none.
+    /// WAF of the data of one job; `None` if the job wrote no data.
     #[must_use]
     pub fn waf_of(&self, job: usize) -> Option<f64> {
         ratio(self.owned.as_ref()?.media(job), self.each[job].written)
@@ -161,7 +161,7 @@ pub fn run_jobs(
     })
 }
 
-/// The requests of all jobs, and what was counted of them.
+/// The requests of all jobs, and the counters.
 struct Streams {
     generators: Vec<(Generator, VecDeque<Request>)>,
     /// From where one begins to where the next does.
@@ -240,7 +240,7 @@ mod tests {
         for stack in ["raw:p5316", "log:zn540"] {
             let both = share(stack, &[WRITER, READER]);
             let [written, read] = [both.written_per_second[0], both.read_per_second[1]];
-            // The drive alone rewrites 64 KiB for each write of 4: its reader does not wait for that.
+            // The drive alone rewrites 64 KiB for each write of 4; the reader does not wait for these rewrites.
             let held_up = stack == "raw:p5316" && read < 4.0 * written;
             assert!(!held_up && read > 0.0, "{stack}: {read} beside {written}");
             assert!(both.written_per_second[1] == 0.0 && both.read_per_second[0] == 0.0);

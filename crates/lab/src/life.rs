@@ -4,12 +4,12 @@
 //! log-normal: relative deviations of the P/E rating, of the write amplification over the run and of the future load
 //! add in quadrature. P10 and P90 are 1.2816 standard deviations away.
 //!
-//! What is simulated is cut so that the workload fills it; the product is larger. The years told are those of a
-//! product as full as the simulated drive, whatever the load, so that lives of one workload can be compared. A
-//! product that holds little beside relocates nothing and lasts longer: [`Life::range`] has both ends, and the
-//! verdict says how full.
+//! The simulated drive is smaller than the product: its capacity is cut until the workload fills the drive. Years are
+//! for a product as full as the simulated drive, at any load, so lives under one workload are comparable. A nearly
+//! empty product relocates nothing and lasts longer. [`Life::range`] has both ends, and the verdict reports how full
+//! the product is.
 //!
-//! Where its maker rates a product for fewer bytes than its flash takes, the verdict goes by the rating.
+//! If the maker's rating is below the endurance of the flash, the verdict uses the rating.
 
 use thermocline_nand::Profile;
 use thermocline_nand::profile::Wear;
@@ -100,8 +100,8 @@ fn cache_bytes(profile: &Profile, measured: &Measured) -> Option<f64> {
     Some(endurance.host_bytes(written))
 }
 
-/// The life of the product behind `profile` at the write amplification `measured` under `load`. Nothing for media whose
-/// endurance is unknown.
+/// The life of the product behind `profile` at the write amplification `measured` under `load`. `None` if the endurance
+/// of the media is unknown.
 #[must_use]
 pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> {
     let wear = &profile.wear;
@@ -226,7 +226,7 @@ fn fullness(life: &Life, own: Option<f64>) -> String {
     )
 }
 
-/// A share for people: as many digits as tell something.
+/// Formats a share with only the significant digits.
 fn percent(share: f64) -> String {
     match 100.0 * share {
         percent if percent < 0.01 => "less than 0.01 %".into(),

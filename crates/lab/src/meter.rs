@@ -1,4 +1,4 @@
-//! What a run measures as it goes: time series, rounds for steady state, latencies.
+//! Measurements during a run: time series, rounds for steady state, latencies.
 
 use hdrhistogram::{Counter, Histogram};
 use thermocline_record::{LatencyNs, SeriesPoint};
@@ -18,7 +18,7 @@ struct Latency {
     recent: Histogram<u64>,
 }
 
-/// Collects what a run measures.
+/// Collects the measurements of a run.
 pub struct Meter {
     start: ByteCounts,
     last: ByteCounts,
@@ -124,7 +124,7 @@ impl Meter {
         before.last().map_or(self.start, |point| point.counts)
     }
 
-    /// The time series. Percentiles of merged points are those of the later half of what they cover.
+    /// The time series. Percentiles of a merged point cover only the later half of the point's interval.
     #[must_use]
     pub fn series(&self) -> Vec<SeriesPoint> {
         let mut previous = self.start;
@@ -147,7 +147,7 @@ impl Meter {
             .collect()
     }
 
-    /// Latency distributions by kind of request, of those that occurred; `None` without time.
+    /// Latency distributions of the kinds of request that occurred; `None` if time is not modelled.
     #[must_use]
     pub fn latencies(&self) -> Option<Vec<(&'static str, LatencyNs)>> {
         let latencies = self.latencies.as_ref()?;
@@ -162,7 +162,7 @@ pub fn latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds and digits are valid")
 }
 
-/// `part / whole`, or nothing when there is no whole.
+/// `part / whole`; `None` if `whole` is 0.
 #[must_use]
 pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)

@@ -1,4 +1,4 @@
-//! From what a run measured to its record.
+//! Builds the record of a run from the measurements.
 
 use std::collections::BTreeMap;
 
@@ -81,11 +81,11 @@ pub struct Outcome<'a> {
     pub tenants: Option<Followed<'a>>,
     /// The drive, or that for capacity.
     pub drive: &'a Drive,
-    /// What it had done when measurement began.
+    /// Counters of the drives and the log when measurement began.
     pub before: Before,
-    /// The fast drive, if there is one.
+    /// The fast drive of a tiered stack.
     pub fast: Option<&'a Drive>,
-    /// How the log is set up, if there is one, and the blocks of its volume.
+    /// The log's configuration and the blocks of its volume; `None` without a log.
     pub log: Option<(&'a Config, u64)>,
 }
 
@@ -182,7 +182,7 @@ fn lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Opti
     Some(provisional(life, state))
 }
 
-/// How long the fast product lasts, which is always full: the load is its share of what is written.
+/// Life of the fast product, which is always full. The load is the fast drive's share of the writes.
 fn fast_lifetime(outcome: &Outcome, steady: &ByteCounts, state: &SteadyState) -> Option<Life> {
     let (profile, counters) = (outcome.stack.fast.as_ref()?, steady.fast?);
     let simulated = outcome.fast?.cut().capacity();
@@ -277,7 +277,7 @@ fn load(outcome: &Outcome) -> Load {
     }
 }
 
-/// What the fast drive is and what was written to it, if there is one.
+/// The fast drive and the bytes written to the fast drive; `None` for other stacks.
 fn fast(
     outcome: &Outcome,
     run: &ByteCounts,
@@ -404,8 +404,8 @@ fn log_config(
         .collect()
 }
 
-/// The units under a log: what is written as the drive has it, what is valid as the log does. Without zones, only the
-/// drive knows units of media, and of what is in them no more than what was trimmed.
+/// The units under a log: written shares come from the drive, valid shares from the log. Without zones only the drive
+/// knows media units, and invalid data is known only by trims.
 pub fn log_units(machine: &mut Machine, config: &Config) -> Vec<UnitView> {
     let mut views = machine.device_mut().drive_mut().units();
     if !matches!(machine.device().drive(), Drive::Zoned(_)) {
@@ -586,7 +586,7 @@ fn refresh_note(outcome: &Outcome) -> Option<String> {
     ))
 }
 
-/// What flushes, or that there are none, mean for what memory absorbs.
+/// Explains how flushes, or their absence, affect absorption of writes in memory.
 fn flush_note(outcome: &Outcome, run: &ByteCounts) -> Option<String> {
     let buffer = outcome.stack.profile.buffer.as_ref().filter(|buffer| buffer.merge);
     let absorbed = run.drive.absorbed + run.log.map_or(0, |log| log.absorbed);
@@ -612,7 +612,7 @@ fn flush_note(outcome: &Outcome, run: &ByteCounts) -> Option<String> {
     })
 }
 
-/// Requests that have no latency, for whoever looks for it.
+/// Explains missing latencies: requests completed in memory have no modelled latency.
 fn in_memory(outcome: &Outcome) -> Vec<String> {
     let latencies = outcome.meter.latencies().into_iter().flatten();
     let some = latencies.filter(|(kind, latency)| latency.in_memory > 0 && *kind != "flush");
@@ -630,7 +630,8 @@ fn in_memory(outcome: &Outcome) -> Vec<String> {
 /// host's (random writes of 64 KiB, 80 % full).
 const LONGER: f32 = 1.5;
 
-/// That the drive's units are longer than the log's, if they are: it copies what lies between.
+/// Warns if the drive's units are longer than the log's units by more than [`LONGER`]: the drive then relocates live
+/// data.
 fn shorter_units(outcome: &Outcome) -> Option<String> {
     let (config, _) = outcome.log?;
     let Below::Mixed { units, .. } = config.below else { return None };

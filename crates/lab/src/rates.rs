@@ -2,7 +2,7 @@
 
 use thermocline_types::{Bytes, Time};
 
-/// Steps at most; beyond that each two become one.
+/// Largest number of steps; beyond this number, pairs of steps are merged.
 const STEPS: usize = 1024;
 /// Length of a step at first. Chosen: the least of any drive's burst that a chart is to show.
 const FIRST_STEP: Time = Time::micros(1000);
@@ -10,9 +10,9 @@ const FIRST_STEP: Time = Time::micros(1000);
 /// Bytes read and written in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Bytes of reads that ended in it.
+    /// Bytes of reads completed in the step.
     pub read: u64,
-    /// Bytes of writes that ended in it.
+    /// Bytes of writes completed in the step.
     pub written: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct DeviceRates {
 }
 
 impl DeviceRates {
-    /// Nothing so far, from `start` on.
+    /// Empty counters for commands after `start`.
     #[must_use]
     pub fn new(start: Time) -> DeviceRates {
         DeviceRates { start, step: FIRST_STEP, steps: Vec::new() }

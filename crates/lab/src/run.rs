@@ -27,14 +27,14 @@ use crate::{Error, cost, fitting};
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
 const QUEUE_DEPTH: u32 = 32;
 
-/// Memory for what is known of a unit, in drive and record, rounded up.
+/// Memory per unit in drive and record, rounded up.
 const UNIT_BYTES: u64 = 256;
 
 /// Runs `workload` against `stack`; `progress` is told the share done, 0..=1, now and then.
 ///
 /// # Errors
 /// [`Error`] for wrong settings, unreadable workloads and requests the drive refuses. The end of a drive's life is not
-/// an error: the run ends there and its record says so.
+/// an error: the run ends early and the record reports the wear-out.
 pub fn run(
     workload: &mut Prepared,
     stack: &Stack,
@@ -284,7 +284,7 @@ pub(crate) fn check_memory(
     }
 }
 
-/// A request that was issued, or whoever waited for it and thinks now.
+/// A request in flight, or a client that thinks after the request.
 type InFlight = (Time, TenantId, Op, Phase);
 
 /// What ends.
@@ -302,7 +302,7 @@ struct Bench {
     rounds: Rounds,
     pacing: Pacing,
     barriers: Barriers,
-    /// What somebody waits for, by when it ends.
+    /// Requests in flight, ordered by completion time.
     in_flight: BinaryHeap<Reverse<InFlight>>,
     think: Think,
     /// Where requests come in bursts, when the last of them came by their own clock.
@@ -469,7 +469,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Has the drive serve a request that arrives at `at`; returns when it is done.
+    /// Submits a request that arrives at `at` to the drive; returns the completion time.
     #[inline]
     fn submit(&mut self, at: Time, pieces: &[Request]) -> Result<Time, DriveError> {
         let handle = self.tags.handle(pieces);
@@ -563,7 +563,7 @@ fn refused(request: u64, reason: DriveError) -> Error {
     )
 }
 
-/// The error of what a drive refused `when` it was asked for, and what to do about it.
+/// The error for a request that a drive refused, with a remedy; `when` names the request.
 pub(crate) fn not_done(reason: DriveError, when: String) -> Error {
     let hint = match reason {
         DriveError::Zone { .. } => {

@@ -25,23 +25,23 @@ pub enum Pacing {
 /// Settings of a run that are not the stack or the workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Capacity the drive exports; without it, what the workload addresses divided by `utilisation`.
+    /// Capacity exported by the drive; by default the workload's addressed bytes divided by `utilisation`.
     pub capacity: Option<Bytes>,
-    /// Capacity of the fast drive, where there is one; without it, as much as the product has for each byte of the
-    /// other.
+    /// Capacity of the fast drive of a tiered stack; by default in the same proportion to the capacity drive as the
+    /// products.
     pub fast_capacity: Option<Bytes>,
-    /// Share of the capacity that the workload addresses, in (0, 1]. 1 is full: under a log, as full as the log can
-    /// fill it beside what it sets aside.
+    /// Share of the capacity that the workload addresses, in (0, 1]. 1 is full; under a log, space set aside by the log
+    /// is excluded.
     pub utilisation: f64,
     /// Replaces the device's victim policy.
     pub victim: Option<Victim>,
-    /// When requests are issued; without it, by the workload's clock if it has one, else at queue depth 32.
+    /// When requests are issued; by default by the workload's clock, or at queue depth 32 if the workload has no clock.
     pub pacing: Option<Pacing>,
-    /// Host bytes per day to the product, for its life; without it, the trace's own pace.
+    /// Host bytes per day to the product, for estimates of life; by default the trace's own pace.
     pub daily_writes: Option<Bytes>,
     /// Seed of all randomness.
     pub seed: u64,
-    /// Capacities are those of a pool: errors say so instead of naming `capacity`.
+    /// Capacities are of a pool: errors name the pool instead of `capacity`.
     pub of_pool: bool,
 }
 

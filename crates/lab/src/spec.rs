@@ -1,4 +1,4 @@
-//! Runs from a specification: everything that decides a run, in one value.
+//! Runs from a specification: one value determines a whole run.
 //!
 //! Invariants:
 //! * Equal specifications and files give equal records.
@@ -36,7 +36,7 @@ pub fn run(spec: &RunSpec) -> Result<RunRecord, Error> {
     Ok(RunRecord { spec: Some(Box::new(spec.clone())), ..record })
 }
 
-/// A run that can begin.
+/// A run ready to begin.
 pub struct Planned {
     /// Drive, and layer above it.
     pub stack: Stack,

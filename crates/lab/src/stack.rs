@@ -11,16 +11,17 @@ use crate::Error;
 use crate::log::{GroupOption, LogOptions};
 use crate::tag::Tagging;
 
-/// What stands between the host's writes and the device.
+/// The layer between the host and the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Nothing: host writes go straight to the drive.
     Raw,
     /// Addresses unchanged; every write carries a placement handle.
     Tag,
-    /// The log engine: writes go to units front to back, and it collects garbage.
+    /// The log engine: units are written front to back, and the engine collects garbage.
     Log,
-    /// The log engine over two drives: writes go to the fast one, and what stays goes on to the other.
+    /// The log engine over two drives: writes go to the fast drive, and surviving data is destaged to the capacity
+    /// drive.
     Tier,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Layer {
 pub struct DriveArray {
     /// How many.
     pub count: u32,
-    /// What the host can do.
+    /// Limits of the host.
     pub host: HostLimits,
 }
 
@@ -82,15 +83,15 @@ pub struct DriveArray {
 pub struct Stack {
     /// As given.
     pub text: String,
-    /// What stands above the device.
+    /// The layer above the device.
     pub layer: Layer,
-    /// The device, overrides applied; of two, the one for capacity.
+    /// The device with overrides applied; the capacity device in a tiered stack.
     pub profile: Profile,
-    /// How many of it stand side by side under one host, if that is modelled.
+    /// The array of equal devices under one host; `None` for a single device.
     pub array: Option<DriveArray>,
-    /// The fast device, if there are two.
+    /// The fast device of a tiered stack.
     pub fast: Option<Profile>,
-    /// What chooses the handle of a write under `tag`, of no effect under other layers; `None` is its tenant.
+    /// The rule that chooses the handle of a write under `tag`; `None` is the tenant. No effect under other layers.
     pub tag: Option<Tagging>,
     /// Settings of the log; of no effect under other layers.
     pub log: LogOptions,
@@ -106,7 +107,7 @@ impl Stack {
     /// `DEVICE*N` is so many of it, striped by a host that `host.KEY=VALUE` describes.
     ///
     /// # Errors
-    /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for what is wrong inside a profile.
+    /// [`Error::Stack`] for unknown layers and devices, [`Error::Profile`] for a mistake inside a profile.
     pub fn parse(text: &str, overrides: &[String]) -> Result<Stack, Error> {
         let refuse = |reason: String| Error::Stack { stack: text.to_owned(), reason };
         let (layer, rest) = text
@@ -283,12 +284,12 @@ fn load(device: &str) -> Result<String, String> {
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 
-/// The policy or tagging called `name`; `given` is what asked for it.
+/// The policy or tagging called `name`; `given` is the setting named in the error.
 fn named<T: FromStr<Err = UnknownPolicy>>(given: &str, name: &str) -> Result<T, Error> {
     name.parse().map_err(|error| Error::Settings(format!("{given}: {error}")))
 }
 
-/// What a setting is for, with its key and its value.
+/// The part of a stack that a setting changes, with the key and the value.
 enum Override {
     Device(String, String),
     Fast(String, String),

@@ -25,15 +25,15 @@ const BEYOND: f64 = 0.1;
 /// How a run is divided into rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rounds {
-    /// Host bytes written in one.
+    /// Host bytes written in a round.
     pub length: Bytes,
-    /// How many the drive fills needed come to.
+    /// Rounds until the needed drive fills are reached.
     needed: usize,
     unit: &'static str,
 }
 
 impl Rounds {
-    /// Rounds of a workload on a drive of `capacity`; `pass` is what one pass of a trace writes.
+    /// Rounds of a workload on a drive of `capacity`; `pass` is the bytes written by one pass of a trace.
     #[must_use]
     pub fn new(capacity: Bytes, pass: Option<Bytes>) -> Self {
         let quarter = Bytes(((capacity.as_f64() * FILLS_PER_ROUND) as u64).max(1));

@@ -21,7 +21,7 @@ pub struct Combination {
     pub spec: RunSpec,
 }
 
-/// Every combination of values, those of the last axis fastest.
+/// Every combination of values; the last axis varies fastest.
 ///
 /// # Errors
 /// [`Error`] for a key that the run does not have, and for a file that cannot be read.

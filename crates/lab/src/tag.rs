@@ -24,20 +24,20 @@ pub use self::told::Told;
 pub enum By {
     /// Files have handles in turn, as they are made.
     File,
-    /// A directory has a handle, or a kind of file; those beyond the last handle share it.
+    /// Each directory or kind of file has a handle; directories beyond the last handle share the last handle.
     Directory,
 }
 
-/// What chooses the handle of a write.
+/// The rule that chooses the handle of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tagging {
     /// The number of its tenant.
     Tenant,
-    /// What its application could tell of it.
+    /// A hint that the application could give.
     Told(Told),
     /// Its file.
     Stream(By),
-    /// The class that this policy places it in.
+    /// The class chosen by a policy.
     Policy(Box<Policy>),
 }
 
@@ -84,15 +84,15 @@ impl fmt::Display for Tagging {
 
 /// Which handle a write carries.
 pub(crate) enum Tags {
-    /// The first, as if there were no others.
+    /// Always the first handle.
     First,
     /// The number of its tenant.
     Tenant,
-    /// What its application told in advance.
+    /// A hint known in advance from the application.
     Known(Known),
-    /// By its file, with so many handles.
+    /// The file, with the number of handles.
     Stream(By, u16),
-    /// The class that a policy places it in.
+    /// The class chosen by a policy.
     Placed(Box<Placed>),
 }
 
@@ -150,9 +150,9 @@ impl By {
 
 /// A policy that chooses handles.
 ///
-/// It sees every block that the host writes and nothing of what the drive does with it: not where blocks lie, not when
-/// units are opened or cleaned. A command has one handle, that of most of its blocks, the first of equals;
-/// [`Placement::stream`] says which that is for a class.
+/// The policy sees every block written by the host, but nothing inside the drive: neither the location of blocks nor
+/// the opening and cleaning of units. A command has one handle, chosen by the majority of the command's blocks; the
+/// first handle wins a tie. [`Placement::stream`] maps a class to a handle.
 pub(crate) struct Placed {
     policy: Policy,
     /// Host blocks of 4 KiB written.
@@ -189,7 +189,7 @@ fn blocks_of(request: &Request) -> Range<u64> {
     request.offset.0 / Bytes::BLOCK.0..request.end().div_ceil(Bytes::BLOCK)
 }
 
-/// Handles that writes can carry: streams, or those of a reclaim group.
+/// Handles available to writes: streams, or the handles of a reclaim group.
 fn handles(profile: &Profile) -> u8 {
     match (profile.kind, &profile.streams, &profile.fdp) {
         (Kind::MultiStream, Some(streams), _) => streams.count,
@@ -224,7 +224,7 @@ fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
     }
 }
 
-/// Whether `policy` tells host writes apart by the writes alone.
+/// Whether `policy` separates host writes by the writes alone.
 ///
 /// The others put all of them in one class (none, SepGC, LSM_ZGC, MiDA, MiDAS), measure lifespans on victims (SepBIT),
 /// take their thresholds from units (SFS), or have only survivors leave the first log (MultiLog).
@@ -344,7 +344,7 @@ mod tests {
             assert_eq!(record.media_bytes_written, again.media_bytes_written, "{policy}");
             assert_eq!(record.series, again.series, "{policy}");
         }
-        // Its streams mean the same whatever rule it follows: what survived an earlier rule does not mix with hot data.
+        // A stream means the same under every rule: data that survived an earlier rule does not mix with hot data.
         let near = waf("tag:pm9d3,tag.placement=auto") / waf("tag:pm9d3,tag.placement=dac:6");
         assert!(near < 1.05, "auto takes {near} times what dac does");
         // One tenant has one handle.

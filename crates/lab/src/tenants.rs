@@ -1,8 +1,8 @@
-//! What each tenant of a run asks for and gets: requests, latencies, and bytes through all layers by owner.
+//! Requests, latencies, and bytes through all layers for each tenant of a run.
 //!
-//! A byte belongs to whoever wrote its block last. On the way down that travels with the data: requests say their
-//! tenant, a log remembers it for each block of its volume, a drive for each block of what it exports. What a log or a
-//! drive copies counts for the owner of what is copied; headers, maps and padding count for nobody.
+//! The owner of a byte is the tenant that last wrote the block. Ownership travels down with the data. Requests name the
+//! tenant; a log keeps the owner of each block of the volume, and a drive the owner of each exported block. Relocated
+//! bytes count for the owner of the copied block. Headers, maps and padding have no owner.
 
 use hdrhistogram::Histogram;
 use thermocline_nand::ByCause;
@@ -26,20 +26,20 @@ pub fn followed(tenants: usize) -> u16 {
     if (2..=MOST).contains(&tenants) { tenants as u16 } else { 0 }
 }
 
-/// What was measured of one tenant.
+/// Measurements of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantAsked {
     /// Requests issued.
     pub requests: u64,
     /// Bytes of its writes.
     pub written: u64,
-    /// Bytes of its reads.
+    /// Bytes read.
     pub read: u64,
-    /// Bytes that it trimmed or zeroed.
+    /// Bytes trimmed or zeroed.
     pub trimmed: u64,
     /// The sum of all latencies, nanoseconds.
     pub latencies_ns: u128,
-    /// Latencies by kind of request, of those that occurred.
+    /// Latencies of the kinds of request that occurred.
     pub latencies: [Option<Histogram<u32>>; KINDS.len()],
 }
 
@@ -72,7 +72,7 @@ fn growing() -> Histogram<u32> {
     histogram
 }
 
-/// What all tenants ask for; empty where they are not followed.
+/// Requests of all tenants; empty if tenants are not followed.
 #[derive(Clone, Debug, Default)]
 pub struct TenantMeter {
     each: Vec<TenantAsked>,
@@ -113,7 +113,7 @@ impl TenantMeter {
         }
     }
 
-    /// Checks that what tenants asked for is what the host did.
+    /// Checks that the sums over tenants equal the host's counters.
     ///
     /// # Errors
     /// A sentence with the numbers that differ.
@@ -129,17 +129,17 @@ impl TenantMeter {
 /// Why a log writes a block, in the order of [`LogOwned`].
 pub const LOG_CAUSES: [&str; 3] = ["host", "destage", "relocation"];
 
-/// Bytes of blocks that a log wrote of one owner: to the drive for capacity and to the fast one, by [`LOG_CAUSES`].
+/// Bytes of one owner's blocks written by a log: to the capacity drive and to the fast drive, by [`LOG_CAUSES`].
 pub type LogOwned = [[u64; LOG_CAUSES.len()]; 2];
 
-/// Bytes through a stack by owner; what is nobody's comes last.
+/// Bytes through a stack by owner; unowned bytes come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedCounts {
     /// Programmed by the drive, or by that for capacity.
     pub drive: Vec<ByCause>,
-    /// Programmed by the fast drive, if there is one.
+    /// Programmed by the fast drive of a tiered stack.
     pub fast: Vec<ByCause>,
-    /// Written by the log, if there is one.
+    /// Written by the log; empty without a log.
     pub log: Vec<LogOwned>,
 }
 
@@ -163,8 +163,8 @@ impl OwnedCounts {
         self.drive[owner].iter().sum()
     }
 
-    /// Checks that the bytes of all owners and of nobody sum to `all`: those of a log only if it is `settled`, so that
-    /// nothing is on its way.
+    /// Checks that owned and unowned bytes sum to `all`. The log's bytes are checked only if the log is `settled`: no
+    /// write is in flight.
     ///
     /// # Errors
     /// A sentence with the numbers that differ.

@@ -1,9 +1,9 @@
-//! How long clients think before they ask for more.
+//! Think time of clients between requests.
 //!
-//! Each of those who keep requests in flight thinks when what it waited for is done: the flush of its transaction where
-//! the workload has flushes, else every request. Times are drawn from an exponential distribution, as terminals of
-//! TPC-C have it (clause 5.2.5.4: "taken independently from a negative exponential distribution"), which uses `ln`: its
-//! last bit may differ between machines. Without time nobody thinks.
+//! A client thinks after each transaction's flush if the workload has flushes, else after every request. Times are
+//! drawn from an exponential distribution, as terminals of TPC-C have it (clause 5.2.5.4: "taken independently from a
+//! negative exponential distribution"), which uses `ln`: the last bit may differ between machines. Clients do not think
+//! where time is not modelled.
 
 use thermocline_types::{Op, Rng, Time};
 
@@ -28,7 +28,7 @@ impl Think {
         Think { mean, flushes, rng: Rng::new(seed) }
     }
 
-    /// How long whoever waited for `op` thinks now that it is done; `None` if it goes on at once.
+    /// Think time of the client after `op` is complete; `None` if the client continues at once.
     pub fn after(&mut self, op: Op) -> Option<Time> {
         let ends = !self.flushes || op == Op::Flush;
         (self.mean > 0.0 && ends)

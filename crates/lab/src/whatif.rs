@@ -29,7 +29,7 @@ pub struct WhatIf {
     pub loops: Option<u32>,
     /// The device of the fast tier.
     pub fast: String,
-    /// Capacity of the fast tier, as a share of that of the drive.
+    /// Capacity of the fast tier, as a share of the drive's capacity.
     pub fast_share: f64,
     /// Share of the drive's capacity that the volume takes, above 0 to 1.
     pub utilisation: f64,
@@ -45,7 +45,7 @@ pub struct WhatIf {
     pub jobs: Option<usize>,
 }
 
-/// An option, and its run or the reason why there is none.
+/// An option, with its run or the reason for a missing run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     /// Its name.
@@ -256,7 +256,7 @@ impl WhatIf {
         ])
     }
 
-    /// The conventional drive that obeys discards, or why that tells nothing.
+    /// The conventional drive that obeys discards, or the reason why discards prove nothing here.
     fn discards(
         &self,
         unit: &str,
@@ -309,7 +309,7 @@ fn with_spec(record: RunRecord, spec: &RunSpec, granule: Bytes) -> Result<RunRec
     Ok(RunRecord { spec, ..record })
 }
 
-/// Settings of the product whose reserve is the host's: it is as large as its media.
+/// Settings of a product without reserve: the whole media is exported to the host.
 fn without_reserve(profile: &Profile) -> String {
     let all = (profile.capacity.as_f64() * (1.0 + profile.overprovisioning())) as u64 >> 12 << 12;
     let garbage = if profile.garbage.is_some() { ",garbage=0.0" } else { "" };

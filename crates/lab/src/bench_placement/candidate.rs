@@ -22,10 +22,10 @@ const FUTURE_RATIO: f64 = 1.7;
 /// A policy that takes part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Candidate {
-    /// One that can be used.
+    /// A policy that needs no knowledge of the future.
     Policy(Box<Policy>),
-    /// Knows how often every block is written: `oracle-rates`. By the law where there is one; else by counting in
-    /// advance, which tells some of the future as well.
+    /// Knows how often every block is written: `oracle-rates`. Rates come from the generator's law, else from a count
+    /// in advance. A count also reveals part of the future.
     Rates,
     /// Knows when every block is written next: `oracle-future`.
     Future,
@@ -49,7 +49,7 @@ impl Candidate {
         }
     }
 
-    /// What knows `tape`, if this is an oracle.
+    /// The oracle's knowledge of `tape`; `None` for a usable policy.
     pub(super) fn oracle(&self, tape: &Tape, shape: Shape) -> Option<Oracle> {
         match self {
             Candidate::Policy(_) => None,

@@ -6,12 +6,12 @@ use thermocline_types::UnitId;
 /// How often units are looked at while measuring.
 pub(super) const LOOKS: usize = 256;
 
-/// What is looked at in a unit.
+/// Contents of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     /// Blocks of the host, up to its end or not.
     Blocks {
-        /// Blocks of it that are written, valid or not.
+        /// Written blocks of the unit, valid or not.
         written: u32,
     },
     /// Maps, and what else a log notes.
@@ -20,7 +20,7 @@ pub(super) enum Holds {
     Superblocks,
 }
 
-/// Units by what they are for: sums over looks, or means.
+/// Units by purpose: sums over looks, or means.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Census {
     looks: f64,
@@ -28,7 +28,7 @@ pub(super) struct Census {
     pub metadata: f64,
     /// Without a valid block: free, or about to be.
     pub empty: f64,
-    /// What is not written of units that hold valid blocks: of open ones mostly.
+    /// Unwritten part of units that hold valid blocks; mostly of open units.
     pub unwritten: f64,
 }
 

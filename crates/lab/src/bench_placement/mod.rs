@@ -51,9 +51,9 @@ pub struct Plan {
     pub blocks_per_unit: NonZeroU32,
     /// Generated workloads by name.
     pub laws: Vec<(String, Law)>,
-    /// Blocks that generated workloads write, and how many times that; the second half is measured.
+    /// Blocks of generated workloads.
     pub blocks: u32,
-    /// How many times its blocks a generated workload writes.
+    /// Writes per block of a generated workload; the second half of the writes is measured.
     pub turnovers: f64,
     /// Trace files.
     pub traces: Vec<PathBuf>,
@@ -72,7 +72,7 @@ pub struct Plan {
     pub jobs: usize,
 }
 
-/// What was measured on one workload with one amount of room.
+/// Results for one workload and one amount of garbage.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     /// The workload.
@@ -169,7 +169,7 @@ fn room(garbage: f64) -> Result<Overprovisioning, Error> {
     Overprovisioning::from_garbage(garbage).map_err(|error| Error::Settings(error.to_string()))
 }
 
-/// One workload with one amount of room.
+/// One workload and one amount of garbage.
 struct Study<'a> {
     plan: &'a Plan,
     tape: &'a Tape,
@@ -178,7 +178,7 @@ struct Study<'a> {
 }
 
 impl Study<'_> {
-    /// `None` if progress ended it before anything was measured.
+    /// `None` if progress ended the study before the first measurement.
     fn table(&self) -> Result<Option<Table>, Error> {
         let per_unit = self.plan.blocks_per_unit.get();
         let physical = f64::from(self.tape.blocks) / (1.0 - self.garbage);
@@ -243,7 +243,8 @@ impl Study<'_> {
         all.into_iter().flatten().flatten().filter(done).collect()
     }
 
-    /// Does all of `count`; threads take one after the other. What was not done when progress ended it is `None`.
+    /// Runs `work` for all numbers below `count`; each thread takes the next number. Numbers not run because progress
+    /// ended the study give `None`.
     fn spread<T: Send>(
         &self,
         count: usize,

@@ -9,10 +9,10 @@ use thermocline_workload::trace;
 
 use crate::{Error, Input, Prefill, Prepared};
 
-/// Set in an entry that discards its block instead of writing it.
+/// Flag of an entry: the block is discarded, not written.
 const DISCARD: u32 = 1 << 31;
 
-/// Blocks in the order they are written: first the fill, then what is measured.
+/// Blocks in write order: first the fill, then the measured part.
 ///
 /// 4 bytes per block; 8 where requests have more than one.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ pub struct Tape {
     pub fill: usize,
     /// The first entry that counts.
     pub measured: usize,
-    /// How often each block is written in the long run, in any measure, if a law says so; else counting must tell.
+    /// Long-run write rate of each block, in any unit, if the workload follows a law. Otherwise rates come from a
+    /// count.
     pub(super) rates: Option<Vec<f32>>,
     entries: Vec<u32>,
     /// Position in and length of the request of each entry; empty if every request has one block.
@@ -59,7 +60,7 @@ impl Tape {
         }
     }
 
-    /// Single blocks as they were written; those from `measured` on count.
+    /// Single blocks in write order; measurement begins at entry `measured`.
     pub(super) fn of_blocks(name: &str, blocks: u32, written: Vec<u32>, measured: usize) -> Tape {
         let (name, entries, parts) = (name.to_owned(), written, Vec::new());
         Tape { name, blocks, fill: measured, measured, rates: None, entries, parts }
@@ -157,7 +158,7 @@ impl Tape {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -172,7 +173,7 @@ impl Tape {
     /// Entry `index`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `index` is out of range.
     #[inline]
     #[must_use]
     pub fn event(&self, index: usize) -> Event {

@@ -1,16 +1,16 @@
 //! The yardstick beside the log engine on equal media, and where the difference goes.
 //!
-//! The engine runs as it is served, on units of the yardstick's number and size, with nothing but its own units for
-//! superblocks, maps and reserve. Its writes complete in memory, so that chunks are full; what is overwritten there
-//! never reaches media, and a chunk has no block twice, so a host cannot prevent that. Hence the yardstick is given
-//! what the engine wrote: the same blocks, in the order in which they reached media. In these figures nothing is
-//! absorbed, and both wrote the same.
+//! The engine runs as in service, with as many units as the yardstick and of the same size. Superblocks, maps and
+//! reserve take space from these units. Writes complete in memory, so chunks are full. Blocks overwritten in memory
+//! never reach media. A host cannot prevent this absorption, because a chunk holds a block only once. Hence the
+//! yardstick replays the engine's media writes: the same blocks in the same order. Both figures therefore exclude
+//! absorption and cover the same writes.
 //!
-//! Each cause costs twice: what is written for it, which is counted; and the room that it takes from garbage, whose
-//! price is measured by running the yardstick again on a drive smaller by that much.
+//! Each cause costs twice. The first cost is the bytes written for the cause, which are counted. The second cost is the
+//! space taken from garbage. A yardstick run on a drive without this space measures the second cost.
 //!
 //! Invariants:
-//! * What all causes cost together is the difference.
+//! * The costs of all causes sum to the difference.
 
 use serde::Serialize;
 use thermocline_ftl::Shape;
@@ -27,7 +27,8 @@ use crate::log::machine::Machine;
 use crate::log::plan::Plan;
 use crate::{Error, Room, Settings, Stack};
 
-/// Requests that the engine gets at once. It changes nothing but what a run costs, as they complete in memory.
+/// Requests submitted to the engine together. The number affects only the run time, because requests complete in
+/// memory.
 const TOGETHER: usize = 32;
 /// Blocks by which units may be shorter so that a drive has just the room it is to have: 3 % of 512. Their number alone
 /// would leave it wrong by half a unit.
@@ -50,25 +51,25 @@ pub struct Through {
     pub yardstick: f64,
     /// WAF of the engine, for the same blocks.
     pub engine: f64,
-    /// What makes the difference: all of it.
+    /// All causes of the difference.
     pub causes: Vec<Cost>,
 }
 
-/// What something costs, in writes for each block of the host that reached media.
+/// Cost of one cause, in block writes for each host block that reached media.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// What for.
+    /// The cause.
     pub cause: &'static str,
-    /// Units that hold no data for its sake, on average.
+    /// Units kept without data for the cause, on average.
     pub units: f64,
-    /// What is written for it.
+    /// Blocks written for the cause.
     pub written: f64,
-    /// What is copied more because garbage has less room.
+    /// Extra copies, because garbage has less space.
     pub copied: f64,
 }
 
 impl Cost {
-    /// All that it costs.
+    /// Both costs together.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.written + self.copied
@@ -87,7 +88,7 @@ pub(super) struct Course<'a> {
     pub step: Step<'a>,
 }
 
-/// What the engine did while it was measured.
+/// Measurements of the engine's run.
 struct Served {
     counts: Counts,
     /// Blocks that reached media since the beginning, and at which of them measurement began.
@@ -136,8 +137,8 @@ impl Course<'_> {
     /// Runs engine and yardstick.
     ///
     /// # Errors
-    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when it cannot hold the blocks beside what it sets aside;
-    /// [`Error::Interrupted`] when `step` ended it.
+    /// [`Error`] when the engine fails; [`Error::DoesNotFit`] when the blocks do not fit beside the space set aside by
+    /// the engine; [`Error::Interrupted`] when `step` ended the run.
     pub(super) fn run(&self) -> Result<Through, Error> {
         let Served { counts, host, measured, units } = self.serve()?;
         let written = (host.len() - measured).max(1) as f64;

@@ -1,9 +1,8 @@
-//! The simulations behind the headroom: for each sample and each kind of knowledge the best of some victim policies.
-//! They are those of the yardstick of placement, with as many units in reserve, so that the same oracle has the same
-//! figure.
+//! The simulations behind the headroom: for each sample and each kind of knowledge, the best of several victim
+//! policies. Simulations and reserve are those of the placement yardstick, so an oracle has the same figure in both.
 //!
-//! They do not depend on each other, so as many run at a time as there are processors. One is ended early when it has
-//! copied as much as the best policy before it did in all, which changes no result.
+//! Simulations are independent, and one runs on each processor. A simulation ends early when its copies reach the total
+//! of the best policy so far; no result changes.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +16,7 @@ use thermocline_types::{Cause, Lba};
 use super::{Line, Sequence};
 use crate::bench_placement::{known_future, known_rates, usual_reserve};
 
-/// What placement knows, least first.
+/// Kinds of knowledge available to placement, least first.
 const KNOWLEDGE: [&str; 4] = [
     "nothing: one open unit",
     "which blocks were relocated",
@@ -33,13 +32,13 @@ const VICTIMS: [Victim; 4] = [
     Victim::CostBenefit(CostBenefit::Kawaguchi),
 ];
 
-/// Seed of the simulations, that of `lab explain` unless it is told another.
+/// Seed of the simulations, equal to the default seed of `lab explain`.
 const SEED: u64 = 1;
 
 /// Block writes between two looks at the progress.
 const STEP: usize = 1 << 16;
 
-/// What is simulated of one sample.
+/// The simulations of one sample.
 pub(super) struct Study<'a> {
     shape: Shape,
     sequence: &'a [u32],
@@ -63,7 +62,7 @@ impl Done {
     }
 }
 
-/// One simulation or several, one after the other.
+/// One simulation per victim policy, run in sequence.
 struct Task<'a> {
     study: &'a Study<'a>,
     /// Which of [`KNOWLEDGE`].
@@ -98,7 +97,7 @@ pub(super) fn all(
         .collect())
 }
 
-/// What comes of each task: the line, and the victim policy in it.
+/// Runs the tasks in parallel; returns the line and the best victim policy of each task.
 fn side_by_side(
     tasks: &[Task],
     done: &Done,

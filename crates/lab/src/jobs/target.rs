@@ -72,7 +72,7 @@ impl Target {
         }
     }
 
-    /// Bytes by job so far, where they are followed.
+    /// Bytes by job so far; `None` if jobs are not followed.
     pub(crate) fn owned_counts(&self) -> Option<OwnedCounts> {
         match self {
             Target::Drive { drive, .. } => drive

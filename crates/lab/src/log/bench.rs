@@ -47,7 +47,7 @@ pub struct LogBench {
     pub owned: Option<OwnedCounts>,
     barriers: Barriers,
     think: Think,
-    /// Who thinks about what, by when that ends.
+    /// Tenants that think, ordered by the end of the think time; the kind is of the last request.
     thinking: BinaryHeap<Reverse<(Time, TenantId, Op)>>,
     /// Where requests come in bursts, when the last of them came by their own clock.
     burst: Option<Time>,
@@ -245,7 +245,7 @@ impl LogBench {
         Some(self.done.max(self.left_memory + longer).since(self.start))
     }
 
-    /// Measures what is done, and issues what waited for it.
+    /// Measures finished requests and issues the requests that waited for them.
     fn collect_finished(&mut self) {
         let LogBench { machine, meter, done, barriers, think, thinking, tenants, .. } = self;
         machine.take_finished(|finished| {

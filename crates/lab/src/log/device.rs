@@ -19,13 +19,13 @@ use crate::rates::DeviceRates;
 /// How a command of the engine ends.
 pub type Ended = Result<Done<PackDraw>, DeviceError>;
 
-/// Drives with what the engine wrote to them.
+/// Drives with the engine's chunks and metadata on media.
 #[derive(Debug)]
 pub struct Device {
     /// By device of the pool.
     drives: Vec<Part>,
     geometry: Geometry,
-    /// With what was written.
+    /// With the chunks on media.
     translator: Translator<StoredChunks>,
     /// Bytes of chunks and records that the drive was given.
     written: u64,
@@ -91,7 +91,7 @@ impl Journal {
 }
 
 impl Device {
-    /// Fresh `drives` whose units are those of `geometry`.
+    /// Makes a device of fresh `drives`, divided into units by `geometry`.
     pub fn new(drives: Vec<Part>, geometry: Geometry) -> Device {
         Device {
             drives,
@@ -108,14 +108,14 @@ impl Device {
         }
     }
 
-    /// From now on, follows whose of `count` owners what is written is, on a volume of so many blocks.
+    /// From now on, follows `count` owners of the blocks of a volume.
     pub fn follow_owners(&mut self, count: u16, blocks: u64) {
         let piece = Bytes(self.geometry.logical_block().bytes() as u64);
         self.drives.iter_mut().for_each(|drive| drive.follow_owners(count, piece));
         self.ledger = Some(OwnerLedger::new(count, blocks));
     }
 
-    /// Whose what was written is, if that is followed.
+    /// Owners of the blocks on media; `None` if owners are not followed.
     pub fn ledger(&self) -> Option<&OwnerLedger> {
         self.ledger.as_ref()
     }
@@ -145,8 +145,7 @@ impl Device {
         self.drives.iter().map(|drive| drive.drive().drained()).max().unwrap_or_default()
     }
 
-    /// Programs what waits in the buffers of the drives; returns how much longer that takes, nothing where one is worn
-    /// out.
+    /// Programs the data in the drives' buffers and returns the extra time; `None` if a drive is worn out.
     pub fn drain(&mut self) -> Option<Time> {
         let before = self.drained();
         for drive in &mut self.drives {
@@ -165,7 +164,7 @@ impl Device {
         self.drives[0].drive_mut()
     }
 
-    /// The fast drive, if there is one.
+    /// The fast drive of a tiered stack.
     pub fn fast(&self) -> Option<&Drive> {
         let fast = self.drives.get(self.geometry.home().index())?;
         self.geometry.is_tiered().then(|| fast.drive())
@@ -192,13 +191,13 @@ impl Device {
         self.waits.as_ref()
     }
 
-    /// What went through the drive for capacity, and through the fast one if there is one, if it was counted.
+    /// Rates of the capacity drive, then of the fast drive; empty if rates were not counted.
     pub fn rates(&self) -> Vec<&DeviceRates> {
         let fast = self.geometry.is_tiered().then(|| self.geometry.home().index());
         std::iter::once(0).chain(fast).filter_map(|device| self.rates.get(device)).collect()
     }
 
-    /// The drive that `unit` is on, and its number there.
+    /// The drive of `unit`, and the number of the unit on the drive.
     fn on(&mut self, unit: UnitId) -> (&mut Part, UnitId) {
         let there = self.geometry.on_device(Location { unit, block: 0 }).unit;
         (&mut self.drives[self.geometry.device_of(unit).index()], there)
@@ -224,7 +223,7 @@ impl Device {
         &self.victims
     }
 
-    /// Forgets the victims: what was read as if to collect it was read to open a pool.
+    /// Forgets the victims: these reads were for opening a pool, not for garbage collection.
     pub fn forget_victims(&mut self) {
         self.victims.clear();
     }

@@ -1,5 +1,5 @@
-//! A device of the pool that is a group of simulated drives. The array that serves groups keeps it, over buffers that
-//! have lengths and no bytes.
+//! A pool device that is a group of simulated drives. The array of the server runs the group, over buffers with a
+//! length but no bytes.
 //!
 //! The time of a group: a member gets a command of the array when the commands before it in its chain have ended. A
 //! command of the engine runs to its end when it is given, so its later steps reach members ahead of time.
@@ -91,16 +91,16 @@ pub struct DriveGroup {
     given: u64,
     sent: u64,
     under_way: BinaryHeap<Reverse<End>>,
-    /// The number that stands for nobody, where owners are followed.
+    /// Owner number of unowned bytes; `None` if owners are not followed.
     nobody: Option<u16>,
-    /// Owners of the bytes that are written next.
+    /// Owners of the bytes of the next write.
     claimed: Option<Rc<[OwnerRun]>>,
     /// The error of the first member that failed: the group is not used any more.
     failed: Option<DriveError>,
 }
 
 impl DriveGroup {
-    /// A group of this shape over `drives`, which stand side by side.
+    /// A group of the given shape over the members in `drives`.
     ///
     /// # Panics
     /// If there are more or fewer drives than members.

@@ -15,11 +15,11 @@ pub enum Ask {
     Write(BlockRange, u16),
     /// Forget blocks.
     Trim(BlockRange),
-    /// Make durable what is written.
+    /// Make completed writes durable.
     Flush,
 }
 
-/// Blocks of 4 KiB that follow each other.
+/// Consecutive blocks of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRange {
     /// The first.
@@ -29,7 +29,7 @@ pub struct BlockRange {
 }
 
 impl Ask {
-    /// The request to the engine; `data` is what it writes, if it does.
+    /// The request to the engine; `data` is the payload of a write.
     pub fn request(self, volume: VolumeId, data: PackDraw) -> HostRequest<PackDraw> {
         let extent = |run: BlockRange| Extent { volume, lba: run.lba, blocks: run.blocks };
         match self {
@@ -52,9 +52,9 @@ pub struct Pending {
     pub op: Op,
     /// By whom.
     pub tenant: TenantId,
-    /// Requests of the engine that it waits for.
+    /// Engine requests still in flight for the request.
     pub left: u32,
-    /// What is to be written when the rest of its first and last blocks has been read.
+    /// Writes to submit when the rest of the first and last blocks has been read.
     pub then: Vec<(BlockRange, u16)>,
 }
 

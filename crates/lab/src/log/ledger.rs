@@ -1,7 +1,7 @@
-//! Whose the blocks are that a log writes.
+//! Owners of the blocks written by a log.
 //!
-//! A block of the host says who wrote it ([`PackDraw::writer`]). A copy is of the version that was written last, as a
-//! newer one would have replaced it: so the owner of that, and where it is, is all that there is to remember.
+//! A host block names the writer ([`PackDraw::writer`]). Relocation copies only the newest version of a block. So the
+//! ledger keeps only the owner and the place of the newest version.
 
 use thermocline_engine::{Body, Chunk};
 use thermocline_format::{BLOCK_BYTES, Entry, Geometry};
@@ -18,7 +18,7 @@ const FAST: u16 = 1 << 15;
 #[derive(Debug)]
 pub struct OwnerLedger {
     count: u16,
-    /// By block of the volume: its owner + 1, or 0 for nobody; with [`FAST`].
+    /// For each block of the volume: owner + 1, or 0 without an owner; combined with [`FAST`].
     blocks: Vec<u16>,
     written: Vec<LogOwned>,
     /// Those of the chunk at hand.
@@ -33,12 +33,13 @@ impl OwnerLedger {
         OwnerLedger { count, blocks: vec![0; blocks as usize], written, runs: Vec::new() }
     }
 
-    /// Bytes of blocks written by owner, those of nobody last.
+    /// Bytes of blocks written, by owner; unowned bytes are last.
     pub fn written(&self) -> &[LogOwned] {
         &self.written
     }
 
-    /// Counts the blocks of a chunk for the fast drive or the other; returns whose its bytes are, in order.
+    /// Counts the blocks of a chunk for the fast or the capacity drive; returns the owners of the chunk's bytes, in
+    /// order.
     pub fn chunk(
         &mut self,
         chunk: &Chunk<PackDraw>,

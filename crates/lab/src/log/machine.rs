@@ -1,8 +1,8 @@
 //! Engine and device at work together in virtual time.
 //!
 //! Invariants:
-//! * The engine sees completions in the order of their times, and those of one instant in the order of submission.
-//! * Requests of one instant are all submitted before the engine works on any, as it sees them when they wait for it.
+//! * The engine sees completions in order of time, and completions of one instant in order of submission.
+//! * All requests of one instant are submitted before the engine works on any of the requests, as with a real queue.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,13 +59,13 @@ pub struct Machine {
     now: Time,
     /// Whether something was submitted since the engine was last asked what to do.
     fresh: bool,
-    /// When commands end; the second number keeps those of one instant in order.
+    /// Completion times of commands; the second number orders commands of one instant.
     due: BinaryHeap<Reverse<(Time, u64, usize)>>,
     ends: Slab<(OpId, Ended)>,
     sent: u64,
-    /// Where collections read one block after the other: those that wait for the one before.
+    /// Reads queued behind `reading`, if collections read one block at a time.
     one_by_one: Option<VecDeque<(OpId, DeviceCmd<PackDraw>)>>,
-    /// The read that they wait for.
+    /// The read in flight, if collections read one block at a time.
     reading: Option<OpId>,
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
@@ -269,7 +269,7 @@ impl Machine {
         }
     }
 
-    /// Bytes by tenant so far, where they are followed.
+    /// Bytes by tenant so far; `None` if tenants are not followed.
     pub fn owned_counts(&self) -> Option<OwnedCounts> {
         let (drive, fast) = (self.device.drive(), self.device.fast());
         Some(OwnedCounts {
@@ -335,7 +335,7 @@ impl Machine {
         }
     }
 
-    /// Asks the engine, or lets wait what it has no room for.
+    /// Submits a request to the engine, or queues the request if the engine is busy.
     fn ask(&mut self, key: usize, ask: Ask) {
         self.pending[key].left += 1;
         if self.waiting.is_empty() && self.try_ask(key, ask) {
@@ -344,7 +344,7 @@ impl Machine {
         self.waiting.push_back((key, ask));
     }
 
-    /// Whether the engine took it.
+    /// Submits `ask` to the engine; `false` if the engine is busy. Any other refusal fails the run.
     fn try_ask(&mut self, key: usize, ask: Ask) -> bool {
         let mut data = PackDraw::new(self.writes, self.packs);
         if self.device.ledger().is_some() {
@@ -365,7 +365,7 @@ impl Machine {
         }
     }
 
-    /// One of what `key` waits for is done.
+    /// Counts one finished engine request of `key`.
     fn progress(&mut self, key: usize) {
         let pending = &mut self.pending[key];
         pending.left -= 1;

@@ -19,7 +19,7 @@ pub struct Division {
 }
 
 impl Division {
-    /// The size of units of a group with so many bytes for data. `other` is the size of the smallest other device.
+    /// The unit size of a group with `data` bytes of data capacity. `other` is the size of the smallest other device.
     pub fn unit(&self, data: Bytes, other: Option<Bytes>) -> Bytes {
         let smallest = other.map_or(data, |other| other.min(data));
         let unit = self.unit.unwrap_or_else(|| default_unit(data, Some(smallest))).0;

@@ -9,19 +9,19 @@ use thermocline_types::Bytes;
 
 use super::payload::PACKS;
 
-/// A group of drives of one kind: its redundancy, and how many members it has.
+/// A group of drives of one kind: redundancy and number of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupOption {
     /// The redundancy.
     pub level: RaidLevel,
     /// Number of members.
     pub members: usize,
-    /// Bytes of a piece, if given; otherwise as pools choose them.
+    /// Bytes of a piece; by default chosen by the pool.
     pub piece: Option<Bytes>,
 }
 
 impl GroupOption {
-    /// Members that the data of a row is on: the bytes of the group are those of so many.
+    /// Number of data members in a row: the group has the capacity of this many members.
     #[must_use]
     pub fn shares(&self) -> usize {
         self.members - self.level.parity()
@@ -62,7 +62,7 @@ impl FromStr for GroupOption {
     }
 }
 
-/// Settings of the log; those not given are as a pool has them.
+/// Settings of the log; a missing setting has the pool's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogOptions {
     /// Size of the units that a drive without zones is cut into.
@@ -133,7 +133,7 @@ impl LogOptions {
     /// Sets `log.KEY`, or `pool.KEY` of the engine, to `value`.
     ///
     /// # Errors
-    /// A sentence that states what would be right.
+    /// A sentence that states the valid values.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "log.unit" => self.unit = Some(size(value)?),

@@ -73,7 +73,7 @@ impl Part {
         }
     }
 
-    /// Writes data of `class`; returns when that is done, as do the other commands.
+    /// Writes data of `class`; returns the completion time, as do the other commands.
     pub fn write(
         &mut self,
         now: Time,

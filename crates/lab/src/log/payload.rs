@@ -1,22 +1,23 @@
-//! What stands for users' bytes in the lab: nothing but whether a block would pack.
+//! Payload of host blocks in the lab: one property per block, whether the block would pack.
 //!
-//! Bytes are not kept, so no block can be packed in earnest. Which would be is drawn for each block that the host
-//! writes, at the share of real pages that do. Copies never pack: they travel in full chunks.
+//! Bytes are not kept, so no block is actually packed. Whether a host block packs is drawn at the share of real pages
+//! that pack. Copies never pack, because relocation fills chunks.
 
 use thermocline_engine::Payload;
 use thermocline_format::{Expected, Geometry, Packer};
 
-/// The share of blocks that pack, unless `log.packs` says another. `docs/VALIDATION.md` says of which pages it is.
+/// The share of blocks that pack, unless `log.packs` says another. `docs/VALIDATION.md` names the pages behind the
+/// share.
 pub const PACKS: f64 = 1.0;
 
 /// A run of blocks, each of which packs or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackDraw {
-    /// What the first block of the run draws.
+    /// The draw of the first block of the run.
     seed: u16,
-    /// Blocks that draw less pack.
+    /// Blocks with a lower draw pack.
     below: u16,
-    /// Who wrote the run, by number from 1; 0 where that is not followed, and for copies.
+    /// The tenant that wrote the run, numbered from 1; 0 for copies, or if tenants are not followed.
     writer: u16,
 }
 
@@ -35,7 +36,7 @@ impl PackDraw {
         PackDraw { writer: owner.min(u16::MAX - 1) + 1, ..self }
     }
 
-    /// Who wrote it; nothing for copies, or where that is not followed.
+    /// The tenant that wrote the run; `None` for copies, or if tenants are not followed.
     #[must_use]
     pub fn writer(&self) -> Option<u16> {
         self.writer.checked_sub(1)

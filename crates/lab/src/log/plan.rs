@@ -21,7 +21,7 @@ pub struct Plan {
     pub config: Config,
     /// The drive, or that for capacity.
     pub drive: Drive,
-    /// The fast drive, if there is one.
+    /// The fast drive of a tiered stack.
     pub fast: Option<Drive>,
     /// How the drive is divided if it is a group, and the fast one: they are the members side by side then.
     pub groups: [Option<RaidShape>; 2],
@@ -38,10 +38,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a workload that takes `room`: the pool is sized to what it writes, the volume to its addresses.
+    /// The plan for a workload that takes `room`: the pool is sized by the bytes written, the volume by the addresses.
     ///
     /// # Errors
-    /// [`Error`] when the drive cannot be cut so, or cannot hold the workload beside what the log sets aside.
+    /// [`Error`] when the drive cannot be divided like this, or is too small for the workload and the log's own space.
     pub fn new(stack: &Stack, settings: &Settings, room: Room) -> Result<Plan, Error> {
         fitting::made(settings, run::least_step(&stack.profile), |settings| {
             Plan::exactly(stack, settings, room)
@@ -181,7 +181,8 @@ fn check_drives(
     }
 }
 
-/// The pool's units: those for capacity, and fast ones if there are any. The first two of each drive hold superblocks.
+/// The pool's units: capacity units, then fast units if the stack is tiered. The first two of each drive hold
+/// superblocks.
 fn geometry(
     logical: LogicalBlock,
     per_unit: u32,
@@ -255,7 +256,7 @@ fn too_small(stack: &Stack, error: &dyn std::error::Error, fast: bool) -> Error 
     Error::TooSmall { reason, fast, or: "smaller units (log.unit, device.unit)" }
 }
 
-/// Whether the log writes units of the media itself: the drive is nothing but its units.
+/// Whether the log writes units of the media itself: the drive consists only of the log's units.
 #[must_use]
 pub fn is_bare(profile: &Profile) -> bool {
     profile.kind == Kind::Conventional && profile.geometry.is_none()
@@ -332,24 +333,24 @@ fn check_capacity(
     Err(Error::DoesNotFit(reason))
 }
 
-/// Zones that the drive lets be open at once, if it says so.
+/// The drive's limit of open zones, if any.
 fn active_zones(profile: &Profile) -> Option<u32> {
     profile.zns.as_ref().map(|zns| zns.max_active).filter(|&active| active > 0)
 }
 
 /// Memory for maps where nothing is said (`pool.memory`).
 const MAP_MEMORY: Bytes = Bytes::gib(4);
-/// Bytes for each block that a chunk on media holds: its entry, and what stands for its data. Measured.
+/// Bytes of memory for each block of a chunk on media: the entry, and the token in place of data. Measured.
 const STORED_BYTES: u64 = 48;
-/// Blocks that a page of the map tells of.
+/// Blocks mapped by a page of the map.
 const PAGE_BLOCKS: u64 = 512;
 /// Bytes of a page of the map.
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of what a placement knows of the blocks of a page. Measured.
+/// Bytes kept by a placement policy for the blocks of a page. Measured.
 const PLACED_BYTES: u64 = 6144;
 
-/// Bytes of memory for what is kept of `media` bytes in a run that takes `room`, of which `budget` is for maps: of
-/// blocks that are written, and of pages of the map that know one of them.
+/// Bytes of memory for `media` bytes in a run that takes `room`. Only written blocks count, and only map pages with a
+/// written block. Maps take at most `budget`.
 fn memory(media: Bytes, room: Room, budget: Bytes) -> Bytes {
     let blocks = |bytes: Bytes| bytes.div_ceil(Bytes::BLOCK);
     let stored = blocks(media.min(room.written));

@@ -14,7 +14,7 @@ use thermocline_types::{Bytes, UnitId, Version};
 
 use super::payload::PackDraw;
 
-/// What one write puts on media.
+/// The structure on media of one write.
 #[derive(Debug)]
 pub enum Structure {
     /// A chunk.
@@ -32,7 +32,7 @@ pub struct StoredChunks {
 }
 
 impl StoredChunks {
-    /// Units with nothing in them.
+    /// Empty units.
     pub fn new(geometry: Geometry) -> StoredChunks {
         let chunks = (0..geometry.units()).map(|_| Vec::new()).collect();
         StoredChunks { geometry, chunks, records: Vec::new() }

@@ -30,7 +30,7 @@ fn digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().expect("a number that was written")
 }
 
-/// What the flash went through, and what that made of its reads.
+/// Describes the age of the flash and the effect on reads.
 pub fn note(outcome: &Outcome, run: &ByteCounts) -> Option<String> {
     let aged = outcome.stack.profile.aged.as_ref()?;
     let reads = of(outcome, run)?;

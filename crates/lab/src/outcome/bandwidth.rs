@@ -1,4 +1,4 @@
-//! How fast a run was, what limited it, and what would have been possible.
+//! Throughput of a run, the bottleneck, and the possible throughput.
 
 use std::collections::BTreeMap;
 

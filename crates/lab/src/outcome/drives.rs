@@ -30,7 +30,7 @@ impl Before {
 /// Bytes through each of several drives while it was measured; empty for a single drive.
 ///
 /// # Errors
-/// [`Error::Accounting`] when those of a drive do not add up.
+/// [`Error::Accounting`] when the bytes of a drive do not add up.
 pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
     let drives = outcome.drive.side_by_side().iter().zip(&outcome.before.each);
     let bytes = |(drive, before): (&Drive, &Counters)| {
@@ -45,7 +45,7 @@ pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
     drives.map(bytes).collect()
 }
 
-/// What is said of several drives together, and what of one.
+/// Explains which figures are for all drives together and which for one drive.
 pub fn note(outcome: &Outcome) -> Option<String> {
     if let Some(group) = outcome.stack.group() {
         return Some(format!(

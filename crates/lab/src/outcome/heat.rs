@@ -22,7 +22,7 @@ pub fn heating(outcome: &Outcome) -> Option<Heating> {
     })
 }
 
-/// What a reader must know of a run in which heat held the drive back, or in which it is too short to tell.
+/// Explains a run with thermal throttling, or a run too short to show throttling.
 pub fn note(outcome: &Outcome) -> Option<String> {
     let heating = heating(outcome)?;
     let thermal = outcome.stack.profile.thermal.as_ref()?;

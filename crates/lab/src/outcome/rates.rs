@@ -1,4 +1,4 @@
-//! What went through each device over time, and what was valid there at the end.
+//! Rates of each device over time, and valid bytes at the end.
 
 use thermocline_format::MediaClass;
 use thermocline_nand::UnitView;
@@ -54,7 +54,7 @@ fn valid(outcome: &Outcome, device: usize) -> Option<u64> {
 pub struct Held {
     /// Bytes of valid blocks.
     pub valid: u64,
-    /// Bytes in units that were written since they were reset.
+    /// Bytes written in units since the last reset of each unit.
     pub occupied: u64,
 }
 

@@ -12,16 +12,16 @@ use crate::byte_counts::ByteCounts;
 use crate::meter::{KINDS, ratio, summary};
 use crate::tenants::{LOG_CAUSES, LogOwned, MOST, OwnedCounts, TenantAsked, TenantMeter};
 
-/// What was measured of tenants.
+/// Measurements of all tenants.
 pub struct Followed<'a> {
-    /// What each asked for.
+    /// Requests of each tenant.
     pub meter: &'a TenantMeter,
     /// Bytes by owner in the measured run.
     pub owned: OwnedCounts,
 }
 
-/// The section of a run, of which `run` is all that was written. A run that the drive did not survive has none: what it
-/// broke off is nobody's and no drive's.
+/// The section of tenants; `run` holds the totals of the run. `None` for a run that ended in wear-out: bytes of the
+/// interrupted request have no owner and no drive.
 pub fn tenants(outcome: &Outcome, run: &ByteCounts) -> Result<Option<Tenants>, Error> {
     let Some(Followed { meter, owned }) = &outcome.tenants else { return Ok(None) };
     if outcome.worn_out {
@@ -44,7 +44,7 @@ pub fn tenants(outcome: &Outcome, run: &ByteCounts) -> Result<Option<Tenants>, E
     Ok(Some(Tenants { each: each.collect(), nobody }))
 }
 
-/// Why there is no section although there are tenants.
+/// Explains a missing section in a run with tenants.
 pub fn note(outcome: &Outcome) -> Option<String> {
     let count = outcome.workload.tenants().len();
     (count > MOST).then(|| {
@@ -84,7 +84,7 @@ fn latencies(asked: &TenantAsked) -> BTreeMap<String, LatencyNs> {
     occurred.map(|(name, latency)| ((*name).to_owned(), summary(latency))).collect()
 }
 
-/// What was written of the owner of this number.
+/// Bytes written for owner `number`.
 fn bytes(owned: &OwnedCounts, number: usize) -> OwnedBytes {
     let tiers = owned.log.get(number).map(|log| engine(log, !owned.fast.is_empty()));
     OwnedBytes {

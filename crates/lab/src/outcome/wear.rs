@@ -1,4 +1,4 @@
-//! Wear of the units: how erases are spread over them, and what failed.
+//! Wear of the units: spread of erases, and failures.
 
 use thermocline_ftl::UnitState;
 use thermocline_nand::UnitView;
@@ -6,7 +6,7 @@ use thermocline_record::{ErasePercentiles, Wear};
 
 use super::{CELLS, Outcome};
 
-/// How erase counts are spread over units; nothing where there are none.
+/// Spread of erase counts over units; `None` without units.
 fn erase_percentiles(mut erases: Vec<u32>, mean: f64) -> Option<ErasePercentiles> {
     let last = erases.len().checked_sub(1)?;
     erases.sort_unstable();

@@ -6,7 +6,7 @@ use thermocline_array::{ByteCause, WrittenBytes};
 
 use crate::byte_counts::ByteCounts;
 
-/// The tier that a log writes to, where there is only one.
+/// Name of the only tier of a log without a fast drive.
 pub const TIER: &str = "capacity";
 
 /// Bytes that the log wrote, by tier and cause: what a drive received beside blocks is metadata. Causes that a tier

@@ -37,7 +37,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Mean latency, microseconds.
     pub mean_us: f64,
-    /// Nothing once they are forgotten.
+    /// `None` after the latencies are dropped.
     latencies: Option<Histogram<u64>>,
 }
 
@@ -59,7 +59,7 @@ impl Sample {
     }
 }
 
-/// How long a pattern runs: so many requests at least, for so long at least.
+/// Least length of a pattern: requests and time must both be reached.
 #[derive(Clone, Copy)]
 pub(super) struct Spell {
     pub(super) requests: u64,
@@ -72,8 +72,8 @@ impl Spell {
     }
 }
 
-/// What is left out at the beginning of a pattern, until as many are in flight as there are to be and what was before
-/// is forgotten: the length of what counts over this. Chosen.
+/// The ramp at the start of a pattern is not measured: the queue fills and the previous pattern fades. The ramp is the
+/// measured length divided by this value. Chosen.
 pub(super) const RAMP: u64 = 2;
 
 /// A stack at work.
@@ -86,7 +86,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// A stack that was just made, with nothing on it: what a purge leaves.
+    /// A fresh, empty stack, as after a purge.
     pub(super) fn purged(
         stack: &Stack,
         settings: &Settings,
@@ -121,7 +121,7 @@ impl Bed {
         self.target.counts()
     }
 
-    /// Runs the pattern of that index for so long beyond its beginning, then waits for what is in flight.
+    /// Runs pattern `index` for `length` after the ramp, then waits for the requests in flight.
     pub(super) fn run(&mut self, index: usize, length: Spell) -> Result<Sample, Error> {
         let PtsAccess { io_size, depth, .. } = self.streams[index].0;
         let ramp = Spell {

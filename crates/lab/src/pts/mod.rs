@@ -1,18 +1,18 @@
 //! The tests of the SNIA Solid State Storage Performance Test Specification, on a simulated stack.
 //!
-//! Each test purges the stack (it is made anew), preconditions it, and repeats its rounds until five of them are steady
-//! or there were 25. A round runs every access pattern of the test for a while. Figures are means over the steady
-//! window, or over the last five rounds where none was steady.
+//! Each test purges the stack (a fresh stack is made) and preconditions the stack. The test then repeats rounds until
+//! five rounds are steady, at most 25 times. A round runs every access pattern of the test for a fixed time. Figures
+//! are means over the steady window, or over the last five rounds if no window was steady.
 //!
 //! From the specification (version 2.0.x): purge; preconditioning that does not depend on the workload, twice the
-//! capacity in writes of 128 KiB in order; the steady state, five rounds in which the largest difference is at most
-//! 20 % of the mean and the fitted line rises or falls by at most 10 % of it; 25 rounds at most; the 56 combinations of
-//! the IOPS test. Its public summaries confirm the tests and the matrix; the text itself is not in what we hold, so
-//! that the rest is from memory and marked so at [`TESTS`]: which pattern decides on the steady state, the three sizes
-//! and mixes of the latency test, the sizes of the throughput test, four capacities for write saturation.
+//! capacity in writes of 128 KiB in order; the steady state, five rounds in which the largest difference is at most 20
+//! % of the mean and the fitted line rises or falls by at most 10 % of it; 25 rounds at most; the 56 combinations of
+//! the IOPS test. Public summaries confirm the tests and the matrix. We do not have the text, so the rest is from
+//! memory and marked at [`TESTS`]: the pattern that decides on the steady state, the three sizes and mixes of the
+//! latency test, the sizes of the throughput test, four capacities for write saturation.
 //!
-//! Not as the specification has it: each pattern of a round runs for milliseconds where it has a minute, as the
-//! capacity is scaled down; and latency is that of the simulated stack, without a host.
+//! Two deviations from the specification: each pattern of a round runs for milliseconds instead of a minute, because
+//! the capacity is scaled down. Latency is of the simulated stack, without a host.
 
 mod bed;
 mod plots;
@@ -31,16 +31,16 @@ pub use plots::{mix, plots};
 
 /// Rounds at most.
 const MOST_ROUNDS: usize = 25;
-/// Capacities written before what does not depend on the workload is measured.
+/// Capacities written by workload-independent preconditioning.
 const PRECONDITIONING: u32 = 2;
-/// Simulated time of a pattern in each round, where the specification has a minute. Chosen: many times what it takes to
-/// program all that a drive has in its buffers, and so much data that some rounds rewrite the volume.
+/// Simulated time of a pattern in each round; the specification has a minute. Chosen: many times the time to program a
+/// drive's full buffers, and long enough for some rounds to rewrite the volume.
 const SPELL: Time = Time::micros(50_000);
 const QUICK_SPELL: Time = Time::micros(12_000);
-/// Such spells of a pattern of the throughput test: what a link brings in order while less is programmed has filled the
-/// buffers by then.
+/// Spells of a pattern of the throughput test: sequential writes over a link faster than the flash have then filled the
+/// buffers.
 const THROUGHPUT_SPELLS: u64 = 8;
-/// Capacities that write saturation writes, and its rounds in all. From memory: four, or six hours. The number of
+/// Capacities written by write saturation, and the number of rounds. From memory: four, or six hours. The number of
 /// rounds is chosen.
 const SATURATION: u64 = 4;
 const SATURATION_ROUNDS: u64 = 64;
@@ -60,7 +60,7 @@ pub struct PtsOptions {
     pub quick: bool,
 }
 
-/// What a test counts.
+/// The quantity of a test's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PtsUnit {
@@ -73,7 +73,7 @@ pub enum PtsUnit {
 }
 
 impl PtsUnit {
-    /// What `sample` has of it.
+    /// The quantity in `sample`.
     #[must_use]
     pub fn of(self, sample: &Sample) -> f64 {
         match self {
@@ -83,7 +83,7 @@ impl PtsUnit {
         }
     }
 
-    /// Its name, with a unit.
+    /// Name of the quantity, with the unit.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -99,18 +99,18 @@ impl PtsUnit {
 pub struct PtsTest {
     /// Name.
     pub name: &'static str,
-    /// What it counts.
+    /// The quantity of the figures.
     pub unit: PtsUnit,
-    /// Where requests go.
+    /// Addresses of the requests.
     pub pattern: Pattern,
-    /// Sizes, and shares that read.
+    /// Sizes, and read shares.
     sizes: &'static [u64],
     read_shares: &'static [f64],
-    /// Which decides on the steady state: size and share that reads.
+    /// The pattern that decides on the steady state: size and read share.
     tracked: (u64, f64),
-    /// Requests in flight, if not those of the options.
+    /// Requests in flight; by default the depth of the options.
     depth: Option<u32>,
-    /// Size of the writes in order before, if there are any.
+    /// Size of the sequential writes of preconditioning; `None` without preconditioning.
     precondition: Option<u64>,
 }
 
@@ -170,9 +170,9 @@ const fn throughput(name: &'static str, sizes: &'static [u64; 1]) -> PtsTest {
 pub struct PtsWindow {
     /// First and last round of the window, counted from 1.
     pub rounds: [usize; 2],
-    /// Whether it is steady by the specification; else it is that of the last rounds.
+    /// Whether the window is steady by the specification. If not, the window covers the last rounds.
     pub steady: bool,
-    /// Mean of what decides.
+    /// Mean of the tracked quantity.
     pub mean: f64,
     /// Largest difference, as a share of the mean; at most 0.2 when steady.
     pub range: f64,
@@ -206,7 +206,7 @@ pub struct PtsCell {
 pub struct PtsResult {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// The quantity of the figures.
     pub unit: PtsUnit,
     /// The window of the figures.
     pub window: PtsWindow,
@@ -306,7 +306,7 @@ impl PtsTest {
         Ok(self.result(&accesses, &rounds, tracked, (written, waf)))
     }
 
-    /// Whether it ends once it is steady: write saturation goes on.
+    /// Whether the test ends at steady state; write saturation continues.
     fn stops(&self) -> bool {
         self.precondition.is_some()
     }

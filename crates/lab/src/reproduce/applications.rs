@@ -15,7 +15,7 @@ use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack, run};
 struct Pair {
     trace: &'static str,
     what: &'static str,
-    /// The generator. What it has in common with what was traced is said; the rest is as by default.
+    /// The generator. Options fitted to the trace are spelled out; other options have defaults.
     spec: &'static str,
 }
 
@@ -30,10 +30,10 @@ pub const TRACES: [&str; 7] = [
     "rocksdb-tiers",
 ];
 
-/// Each with what its trace shows: sizes of log and pages, what is loaded, which part of the pages is written how
-/// often, log for each page written and for each flush, the share that lies side by side, bytes of a write; else what
-/// the manuals have as default. Write amplification was in view while they were set. Memory of the traced databases is
-/// not recorded. All of a working set is the volume, so that logs and files have their part of it.
+/// Options come from the trace: sizes of log and pages, data loaded, update rates of parts of the pages, log per page
+/// written and per flush, share of adjacent pages, bytes of a write. Other options have the defaults of the manuals.
+/// The options were tuned with the write amplification in view. Memory of the traced databases is not recorded. The
+/// working set is the whole volume, including logs and files.
 const PAIRS: [Pair; 7] = [
     Pair {
         trace: TRACES[0],

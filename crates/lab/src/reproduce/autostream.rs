@@ -20,9 +20,9 @@ pub const TRACES: [&str; 3] = ["mariadb-tpcc", "postgres-tpcc", "cassandra-ycsb-
 struct Case {
     trace: &'static str,
     name: &'static str,
-    /// How often it is replayed, so that it writes two drive fills and more after the first.
+    /// Passes over the trace: enough to write two drive fills after the first.
     loops: u32,
-    /// Unit of erasure, where that of a drive cut so small says nothing.
+    /// Unit of erasure, where the scaled drive's unit is too small.
     unit: Option<&'static str>,
     theirs: Theirs,
 }
@@ -34,7 +34,7 @@ const CASES: [Case; 3] = [
         trace: TRACES[2],
         name: "Cassandra, YCSB A, units of 8 MiB",
         loops: 6,
-        // Whole files die with smaller units, whoever chooses the streams: there is nothing to gain or to lose.
+        // With smaller units whole files die together under any policy, so streams neither gain nor lose.
         unit: Some("8MiB"),
         theirs: CASSANDRA,
     },
@@ -57,7 +57,7 @@ const MYSQL: Theirs =
 const CASSANDRA: Theirs =
     Theirs { throughput: None, latency: None, tail: Some(0.6), throughput_told: Some(3.0) };
 
-/// What is published, as it is meant.
+/// The published values and their bounds.
 const THROUGHPUT: Reference =
     Reference::new(AUTOSTREAM, "MySQL, TPC-C, 8 streams: throughput", "times")
         .meant(Meant::AtLeast);
@@ -70,7 +70,7 @@ const TOLD_THROUGHPUT: Reference =
 
 /// A database made up for volumes that are known exactly, sized and loaded after what InnoDB does in its trace.
 const DATABASE: (&str, &str) = ("five volumes, generated", include_str!("database.toml"));
-/// What it addresses, and how often that is written after the first time.
+/// Addressed bytes, and times they are rewritten.
 const DATABASE_SPAN: Bytes = Bytes::gib(1);
 const DATABASE_WRITES: f64 = 4.0;
 
@@ -78,16 +78,16 @@ const DATABASE_WRITES: f64 = 4.0;
 const QUEUE_DEPTH: u32 = 32;
 /// The drive: see the notes of the experiment.
 const DRIVE: &str = "pm1725a,streams.count=8,op=0.17,buffer.merge=false";
-/// Where it relocates to: makers do not tell.
+/// Where the drive relocates to; makers do not publish the place.
 const RELOCATION: [(&str, bool); 2] =
     [("survivors in their stream", false), ("survivors apart", true)];
 /// Who chooses the stream below the database.
 const POLICIES: [(&str, &str); 3] =
     [("AutoStream MQ", "mq:9"), ("AutoStream SFR", "sfr:9"), ("auto", "auto")];
-/// What the database tells of its writes.
+/// Hints given by the database with each write.
 const TOLD: [(&str, &str); 2] = [("told by volume", "volume"), ("told by write hint", "hint")];
 
-/// Repeats it on every trace, and on a generated database.
+/// Repeats the experiment on every trace, and on a generated database.
 pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut cases = vec![];
     for case in CASES {
@@ -120,7 +120,7 @@ pub fn autostream(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Ve
 }
 
 impl Theirs {
-    /// Those that speak of number `index` of [`POLICIES`] and [`TOLD`]: AutoStream's own two, or what is told.
+    /// The published values for entry `index` of [`POLICIES`] and [`TOLD`]: AutoStream's two policies, or hints.
     fn of(self, index: usize) -> Theirs {
         let told = Theirs { throughput_told: self.throughput_told, ..Theirs::default() };
         match index {
@@ -201,7 +201,7 @@ impl Tails {
     }
 }
 
-/// What one policy gave on one trace.
+/// Results of a policy on a trace.
 struct Measured {
     requests_per_second: f64,
     mean_ns: f64,
@@ -220,7 +220,7 @@ impl Measured {
         })
     }
 
-    /// What it is against what one stream gave.
+    /// The results relative to a run with one stream.
     fn against(&self, without: &Measured) -> Effect {
         Effect {
             waf: self.waf,

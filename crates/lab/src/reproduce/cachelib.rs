@@ -46,7 +46,7 @@ fn dlwa(
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> Result<f64, Error> {
-    // Time has no say in write amplification; leaving it out is faster.
+    // Write amplification does not depend on time; an untimed run is faster.
     let stack = Stack::parse(stack, &["device.buffer.merge=false".into()])?.untimed();
     let settings = Settings { capacity: Some(CAPACITY), seed, ..Settings::default() };
     let blocks = (CAPACITY.as_f64() * utilisation / LARGE_WRITE.as_f64()) as u64;

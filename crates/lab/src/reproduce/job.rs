@@ -13,15 +13,15 @@ pub struct PatternJob<'a> {
     pub stack: &'a str,
     /// Settings besides.
     pub overrides: &'a [String],
-    /// What the drive exports.
+    /// Capacity of the drive.
     pub capacity: Bytes,
-    /// What of it is addressed.
+    /// Bytes addressed.
     pub span: Bytes,
     /// Which requests.
     pub pattern: &'a str,
     /// Their size.
     pub io_size: Bytes,
-    /// Share of them that reads, 0..=1.
+    /// Share of reads, 0..=1.
     pub read_share: f64,
     /// How many.
     pub limit: Limit,

@@ -43,16 +43,15 @@ struct Case {
     slc: SlcKnob,
 }
 
-/// An SLC cache of the drive, of three bits a cell otherwise: the part of the volume that it is, and of what is not
-/// filled.
+/// The SLC cache of a drive with three bits a cell, sized as a part of the volume or of the free space.
 #[derive(Clone, Copy, Debug)]
 enum SlcKnob {
     None,
-    /// Of its own.
+    /// A static cache in dedicated units.
     Static {
         part: u64,
     },
-    /// Half of what is not filled, beside that.
+    /// The static cache, plus half of the free space.
     Dynamic {
         part: u64,
     },
@@ -93,7 +92,7 @@ fn grid() -> Vec<Case> {
     cases
 }
 
-/// What else the figure depends on, one at a time.
+/// Further terms of the figure, varied one at a time.
 fn others() -> Vec<(&'static str, Case)> {
     let volume = Bytes::gib(168).0;
     let (slc, obeyed) = (SlcKnob::Static { part: CACHE_PART }, (true, Prefill::None));
@@ -293,14 +292,14 @@ fn store(scale: Scale) -> Result<Vec<Figure>, Error> {
     ])
 }
 
-/// Whether it is the case that others are held against, with discards or without.
+/// Whether `case` is the base case of the comparisons, with or without discards.
 fn is_compared(case: &Case) -> bool {
     let Case { allocator, extent, metadata, apart, .. } = *case;
     let base = (BASE.allocator, BASE.extent, BASE.metadata, BASE.apart);
     (allocator, extent, metadata, apart) == base
 }
 
-/// A case in words; `*` marks the one that others are held against.
+/// A case in words; `*` marks the base case of all comparisons.
 fn described(case: &Case, scale: Scale) -> String {
     format!(
         "300 GB{}, discards {}, survivors {}, metadata {} %, extents of {}, {} fit: WAF",
@@ -349,7 +348,7 @@ mod tests {
         assert!(waf(&Case { apart: false, ..BASE }) > ignored);
     }
 
-    /// All requests are whole granules, so that a finer map has nothing to tell apart.
+    /// All requests are whole granules, so a finer map changes nothing.
     #[test]
     fn the_granule_of_the_map_makes_no_difference() {
         let case = Case { metadata: 2, ..BASE };

@@ -30,7 +30,7 @@ const LIFE: Reference = Reference::new(MICRON, "zoned against conventional: life
 const PACKED: Reference =
     Reference::new(MICRON, "zone map: written share of zones in use", "share");
 
-/// What they published of a workload.
+/// Published values of a workload.
 struct Theirs {
     conventional: f64,
     zones: f64,
@@ -39,7 +39,7 @@ struct Theirs {
     packed: f64,
 }
 
-/// Traces with the workload of theirs that they stand for.
+/// Traces, each with the published workload that the trace represents.
 const CASES: [(&str, &str, Theirs); 2] = [
     (
         TRACES[0],
@@ -167,7 +167,7 @@ fn record(
     run(&mut prepared, &stack, &Settings { capacity, seed, ..Settings::default() }, progress)
 }
 
-/// What makes a Micron 2300 with media of `units` units the one drive or the other.
+/// Overrides that turn a Micron 2300 with `units` units of media into `drive`.
 fn overrides(drive: Drive, units: u64) -> Vec<String> {
     let mut all = vec![format!("device.unit={}", UNIT.0)];
     match drive {
@@ -208,7 +208,7 @@ fn packed(record: &RunRecord) -> f64 {
 mod tests {
     use super::*;
 
-    /// What trims alone are worth is no gain of zones: only drives that both obey them, or both ignore them, compare.
+    /// The gain from trims is no gain from zones: compare only drives that both obey or both ignore trims.
     #[test]
     fn zones_and_a_conventional_drive_are_compared_on_equal_terms() {
         let four = Four::measure(Path::new(TRACES[1]), 1, &mut |_| {}).unwrap();

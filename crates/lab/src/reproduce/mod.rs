@@ -53,9 +53,9 @@ pub struct Options {
     pub seed: u64,
     /// Folder with traces to replay in place of those that come with the program.
     pub traces: Option<PathBuf>,
-    /// Smaller where an experiment is of its document's size: the same figures, roughly, in seconds.
+    /// Scales down experiments of the document's full size: roughly the same figures, in seconds.
     pub quick: bool,
-    /// Only what the points of the table of truth need: figures that stand beside them may be left out.
+    /// Runs only the points of the table of truth; other figures may be left out.
     pub points: bool,
 }
 
@@ -75,12 +75,12 @@ impl Options {
 pub struct Figure {
     /// What it is.
     pub what: String,
-    /// Published value, where there is one.
+    /// Published value, if any.
     pub theirs: Option<f64>,
     /// Value measured here.
     pub ours: f64,
-    /// What the published value is, where this figure is a point of the table of truth. Others stand beside a published
-    /// value to show what it depends on.
+    /// Source of the published value, if the figure is a row of the table of truth. Figures without a source show how a
+    /// published value varies.
     #[serde(skip)]
     pub reference: Option<Reference>,
 }
@@ -98,7 +98,7 @@ impl Figure {
         Figure::beside(what, None, ours)
     }
 
-    /// A figure beside a published value that it is not a test of, if there is one.
+    /// A figure shown beside a published value, but not a test of the value.
     #[must_use]
     pub fn beside(what: impl Into<String>, theirs: Option<f64>, ours: f64) -> Figure {
         Figure { what: what.into(), theirs, ours, reference: None }
@@ -590,10 +590,10 @@ impl Experiment {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
     }
 
-    /// Checks that the traces it replays are there.
+    /// Checks that all traces of the experiment exist.
     ///
     /// # Errors
-    /// [`Error::Settings`] naming the first that is not.
+    /// [`Error::Settings`] naming the first missing trace.
     pub fn check(&self, options: &Options) -> Result<(), Error> {
         let Some(folder) = &options.traces else { return Ok(()) };
         let missing = self.traces.iter().map(|name| options.trace(name)).find(|p| !p.is_file());
@@ -631,7 +631,8 @@ impl Experiment {
 pub type FiguresDrawn = (Vec<Figure>, Vec<Plot>);
 
 impl Experiment {
-    /// Repeats it, and draws theirs and ours: its own charts if it has some, else all figures that have both.
+    /// Repeats the experiment and draws charts: the experiment's own charts, or else all figures with a published
+    /// value.
     ///
     /// # Errors
     /// As [`Experiment::run`].

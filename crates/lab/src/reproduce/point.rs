@@ -100,9 +100,9 @@ pub enum Meant {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Its cause was not measured.
+    /// The cause of the difference was not measured.
     Unexplained,
-    /// A parameter of ours that is not published was chosen to meet this value: it is no test.
+    /// An unpublished parameter was fitted to the published value: the point is no test.
     Fitted,
     /// A cause whose share was measured: what the reference gives on our terms.
     Cause {
@@ -111,21 +111,21 @@ pub enum Standing {
         /// The reference with that difference taken into account.
         theirs: f64,
     },
-    /// One term that is not published, changed: it would explain so much, whether or not it was so.
+    /// One unpublished term was changed: shows how much of the difference the term could explain.
     Knob {
-        /// What was changed.
+        /// The changed term.
         what: &'static str,
         /// Ours with that change.
         ours: f64,
     },
 }
 
-/// What a figure is held against.
+/// The published value of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reference {
     /// Who published it.
     pub document: Document,
-    /// Which quantity it is there, and where.
+    /// The quantity, and the place in the document.
     pub quantity: &'static str,
     /// Which part of it, where a table has several; else empty.
     pub part: &'static str,
@@ -138,7 +138,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A value of `document` that is meant as it stands, with a difference that is not explained.
+    /// An exact value of `document`, with an unexplained difference.
     #[must_use]
     pub const fn new(document: Document, quantity: &'static str, unit: &'static str) -> Reference {
         let (meant, standing) = (Meant::Equal, Standing::Unexplained);
@@ -167,7 +167,7 @@ impl Reference {
 /// A published value and what an experiment gave for it: a row of the table of truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// What it is held against.
+    /// The published value.
     pub reference: Reference,
     /// Terms on which ours was measured.
     pub terms: String,
@@ -202,7 +202,7 @@ impl Point {
         self.reference.standing != Standing::Fitted
     }
 
-    /// The published value as it is meant, such as `> 1.400`.
+    /// The published value with the bound, such as `> 1.400`.
     #[must_use]
     pub fn theirs_as_meant(&self) -> String {
         let sign = match self.reference.meant {

@@ -11,20 +11,20 @@ use crate::theory::integrity::{Use, outlook};
 use crate::{Error, Stack};
 
 const STACK: &str = "raw:pm9d3";
-/// What the drive exports here; `--quick` a quarter.
+/// Capacity of the drive; `--quick` uses a quarter.
 const CAPACITY: Bytes = Bytes::mib(64);
-/// Capacities written a day. Chosen so high that nothing but what rests ever gets old.
+/// Capacities written a day. Chosen high enough that only resting data grows old.
 const DRIVE_WRITES: f64 = 2.0;
 /// Days after which data is rewritten.
 const DAYS: [f64; 3] = [2.5, 5.0, 10.0];
-/// Shares of the data that rest.
+/// Shares of resting data.
 const RESTING: [f64; 2] = [0.25, 0.5];
-/// A patrol, as a share of these days: what is too old is found half a patrol late in the mean.
+/// Length of a patrol as a share of [`DAYS`]: overdue data is found half a patrol late on average.
 const PATROL: f64 = 0.05;
-/// Intervals that a run lasts.
+/// Length of a run, in intervals.
 const INTERVALS: f64 = 20.0;
-/// Media beyond the capacity, over it: so much that garbage collection never takes what rests, which the closed form
-/// leaves out.
+/// Overprovisioning: large enough that garbage collection never relocates resting data. The closed form has no such
+/// relocation.
 const OP: f64 = 1.0;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
@@ -109,7 +109,7 @@ fn by_reads(
     ];
     let stack = Stack::parse(STACK, &overrides)?;
     let block = stack.profile.geometry.as_ref().map_or(1.0, |geometry| geometry.block.as_f64());
-    // Half an interval more than whole ones, so that none ends with the run.
+    // 4.5 intervals: no interval ends together with the run.
     let reads = 4.5 * READS * capacity.as_f64() / block;
     let job = PatternJob {
         overrides: &overrides,
@@ -125,7 +125,7 @@ fn by_reads(
     Ok(vec![Figure::beside(what, Some(4.0), refreshed as f64 / capacity.as_f64())])
 }
 
-/// Reads of an erase block at which it is rewritten in the run of reads alone. Chosen small, so that the run is short.
+/// Reads of an erase block at which it is rewritten in the run of reads alone. Chosen small to keep the run short.
 const READS: f64 = 10_000.0;
 
 /// What `[integrity]` makes of the profile at half of its rated cycles: days, reads, and the closed form in use.

@@ -77,15 +77,15 @@ pub fn ftlsim(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fi
     Ok(figures)
 }
 
-/// What is spare of a device so small beside what it keeps for itself: on average one free unit waits, and the open one
-/// is half written. The closed forms are of infinitely many units, where that is nothing.
+/// Usable spare of a small device. On average one free unit waits and the open unit is half written, so both are
+/// subtracted. The closed forms assume infinitely many units, where the subtraction vanishes.
 fn usable(units: u32, op: f64, blocks: u32) -> Overprovisioning {
     let exported = (f64::from(units) * f64::from(blocks) / (1.0 + op)).floor();
     let usable = (f64::from(units) - 1.5 - 0.5) * f64::from(blocks);
     Overprovisioning::from_ratio(usable / exported - 1.0).expect("thousands of units leave some")
 }
 
-/// A closed form that gives `theirs` with what is [`usable`].
+/// A closed form that gives `theirs` with the [`usable`] spare.
 fn reference(quantity: &'static str, theirs: f64) -> Reference {
     let what = "open unit and reserve taken out of the spare";
     Reference::new(DESNOYERS, quantity, "ratio").standing(Standing::Cause { what, theirs })

@@ -9,7 +9,7 @@ use crate::log::plan::Plan;
 use crate::steady::Rounds;
 use crate::{Error, Input, Pacing, Prefill, Prepared, Room, Settings, Stack};
 
-/// What is to be run.
+/// Specification of the run.
 pub struct Zones<'a> {
     /// Settings of device and log beside those of the drive.
     pub overrides: Vec<String>,
@@ -31,7 +31,7 @@ pub struct Zones<'a> {
     pub seed: u64,
 }
 
-/// A run that was begun: the drive is filled.
+/// A run after the fill of the drive.
 pub struct Running {
     /// The log at work.
     pub bench: LogBench,

@@ -18,9 +18,9 @@ const MOST: usize = 1000;
 pub enum Spacing {
     /// As given, one by one.
     List,
-    /// Each as much more than the one before.
+    /// Equal differences.
     Linear,
-    /// Each as many times the one before.
+    /// Equal ratios.
     Geometric,
 }
 

@@ -8,7 +8,7 @@ use thermocline_types::Bytes;
 
 use crate::Error;
 
-/// Keys that are not those of a device, the log or tag.
+/// Keys outside the namespaces of devices, the log and tag.
 pub const KEYS: [&str; 20] = [
     "stack",
     "workload",
@@ -35,7 +35,7 @@ pub const KEYS: [&str; 20] = [
 /// Gives `key` of `spec` the value `value`.
 ///
 /// # Errors
-/// When there is no such key, it is not one of this workload, or the value is none for it.
+/// When the key is unknown or not a key of the workload, or the value is not valid for the key.
 pub fn set(spec: &mut RunSpec, key: &str, value: &str) -> Result<(), Error> {
     if let Some((whose, own)) = key.split_once('.') {
         return set_dotted(spec, key, whose, own, value);

@@ -1,40 +1,41 @@
-//! Handles that an application could give, as it knows its files: by volume, or by a hint how long its data lives.
+//! Handles given by an application that knows its files: by volume, or by a hint of data lifetime.
 //!
-//! Nothing is learned while writes are served. What the application knows is told from the workload in advance:
+//! Handles do not change while writes are served. The application's knowledge is derived from the workload in advance:
 //!
-//! * Where there are several tenants, each is a volume, and what it writes is known exactly.
-//! * Where there is one, as in a block trace without file names, each mebibyte of addresses is of one [`Kind`] by what
-//!   is written there in one pass over the trace. Volumes are then those kinds: what an administrator would put on
-//!   volumes of their own (log, double write buffer, files written once, large and small pages).
+//! * With several tenants, each tenant is a volume, and the writes of each volume are known exactly.
+//! * A block trace without file names has one tenant. Each mebibyte of addresses is then classified as a [`Kind`] by
+//!   the writes of one pass over the trace. Each kind is a volume, as an administrator might divide data: log, double
+//!   write buffer, files written once, large and small pages.
 
 use thermocline_types::{Bytes, Request};
 
 use crate::{Error, Prepared};
 
-/// What the application says with each write.
+/// The hint that the application gives with each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The volume: a handle for each tenant, or for each kind of data of a single one.
     Volume,
     /// How long the data lives, as one of four classes (`RWH_WRITE_LIFE_SHORT` to `_EXTREME` of Linux, fcntl(2)), the
-    /// same for all of a volume. They are relative there; here a volume is rewritten at least 4 times as often as the
-    /// mean block (short), at least as often (medium), half as often (long), or less (extreme). Chosen, not measured.
+    /// same for all of a volume. Linux defines the classes only relative to each other. Here a volume is rewritten at
+    /// least 4 times as often as the mean block (short), at least as often (medium), half as often (long), or less
+    /// (extreme). Chosen, not measured.
     Hint,
 }
 
-/// Blocks of which it is known together what kind of data they hold: 1 MiB, small as against files.
+/// Blocks of a chunk, whose data is classified together: 1 MiB, small against files.
 const CHUNK: u64 = 256;
-/// Data rewritten so often in one pass is a small buffer that all else goes through: InnoDB's double write buffer is
-/// rewritten 86 times where its log is 4 times. Chosen, as are the next three.
+/// Data rewritten at least this often in one pass is a small buffer for all other writes. InnoDB's double write buffer
+/// is rewritten 86 times, its log 4 times. Chosen, as are the next three.
 const BUFFER_REWRITES: f64 = 16.0;
 /// Written once, but for a few blocks.
 const ONCE_REWRITES: f64 = 1.25;
-/// Share of the writes to a log that go on where the one before ended.
+/// Share of sequential writes in the traffic of a log.
 const LOG_CONTINUED: f64 = 0.9;
 /// Blocks in one piece from which on pages are large: 64 KiB.
 const LARGE_BLOCKS: f64 = 16.0;
 
-/// What a chunk of addresses holds, by what is written to it.
+/// Kind of data in a chunk of addresses, classified by the writes to the chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Rewritten all the time.
@@ -52,13 +53,13 @@ enum Kind {
 /// The kinds, in the order of their handles.
 const KINDS: [Kind; 5] = [Kind::Buffer, Kind::Log, Kind::SmallPages, Kind::LargePages, Kind::Once];
 
-/// What is written to a part of the addresses.
+/// Write traffic to a part of the addresses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     /// Blocks written, and how many different ones.
     blocks: u64,
     distinct: u64,
-    /// Writes, and those that go on where the one before in this part ended.
+    /// Writes, and sequential writes: a sequential write starts at the end of the previous write to the part.
     writes: u64,
     continued: u64,
 }
@@ -108,10 +109,10 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// What the application of `workload` would tell.
+    /// The hints of the application behind `workload`.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// Errors of reading the workload.
     pub(crate) fn new(workload: &mut Prepared, told: Told) -> Result<Known, Error> {
         let tenants = workload.tenants().len();
         let mut seen = Seen::new(workload.room().span, tenants);
@@ -132,7 +133,7 @@ impl Known {
     }
 }
 
-/// What was written in one pass.
+/// Writes of one pass over the workload.
 struct Seen {
     by_tenant: bool,
     /// By tenant, or by chunk.
@@ -184,7 +185,7 @@ impl Seen {
         goes_on(self.ends[chunk]) || crosses
     }
 
-    /// Marks blocks as written and counts those that were not.
+    /// Marks blocks as written and counts blocks written for the first time.
     fn note(&mut self, from: u64, to: u64) -> u64 {
         let mut new = 0;
         for block in from..to {

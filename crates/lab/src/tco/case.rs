@@ -1,4 +1,4 @@
-//! Cases that come with the program: a demand, stacks, prices and what was published of it.
+//! Built-in cases: a demand, stacks, prices and published values.
 
 use serde::Deserialize;
 use thermocline_nand::profile::{optional_size, read, size};
@@ -11,9 +11,9 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// What it is about.
+    /// Title of the case.
     pub title: String,
-    /// Where it comes from, and what of it is assumed.
+    /// Source of the case, and the assumptions.
     pub source: String,
     /// A generator, as `lab run --workload` takes it.
     pub workload: String,
@@ -26,7 +26,7 @@ pub struct Case {
     /// Bytes addressed in the runs.
     #[serde(deserialize_with = "size")]
     pub span: Bytes,
-    /// How often they are written.
+    /// Times that the addressed bytes are written.
     pub drive_writes: f64,
     /// Requests in flight.
     pub queue_depth: u32,
@@ -46,7 +46,7 @@ pub struct Case {
     pub fast_capacity: Option<Bytes>,
     /// The stacks.
     pub stacks: Vec<String>,
-    /// What each is called, in their order; without it, as it is written.
+    /// Names of the stacks, in order; by default the text of the stack.
     #[serde(default)]
     pub names: Vec<String>,
     /// Prices that are replaced, as `KEY=VALUE`.
@@ -65,13 +65,13 @@ pub struct Published {
     pub quantity: Quantity,
     /// Index of the stack whose quantity is divided.
     pub of: usize,
-    /// Index of the stack by whose it is divided.
+    /// Index of the stack whose quantity divides.
     pub over: usize,
     /// The published ratio.
     pub ratio: f64,
 }
 
-/// What is compared with what was published.
+/// The quantity compared with a published value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -136,7 +136,7 @@ impl Case {
     /// The case called `name`, or the one in `text` read from a file of that name.
     ///
     /// # Errors
-    /// [`Error::Settings`] with what is wrong.
+    /// [`Error::Settings`] with the mistake.
     pub fn read(name: &str, text: Option<&str>) -> Result<Case, Error> {
         let known = CASES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let text = text.or(known).ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::{Error, Stack};
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// What a run says of a stack, for one drive for capacity.
+/// Figures from a run of a stack, per capacity drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredStack {
     /// The stack.
@@ -22,7 +22,7 @@ pub struct MeasuredStack {
     pub write_bytes_per_second: Option<f64>,
     /// Requests a second, likewise.
     pub requests_per_second: Option<f64>,
-    /// The drive for capacity, then the fast one if there is one.
+    /// The capacity drive, then the fast drive of a tiered stack.
     pub devices: Vec<Device>,
 }
 
@@ -35,12 +35,12 @@ pub struct Device {
     pub capacity_bytes: f64,
     /// Media of the product, bytes.
     pub media_bytes: f64,
-    /// How many go with one drive for capacity.
+    /// Drives per capacity drive.
     pub per_drive: f64,
-    /// Bytes of its endurance used up by each byte that the host writes.
+    /// Bytes of endurance used up by each host byte.
     pub wear_per_host_byte: f64,
-    /// Bytes that it takes in its life, of the same kind: of media where P/E cycles are known, else of the host by
-    /// rating; nothing where neither is known, or nothing wears out.
+    /// Endurance in the unit of `wear_per_host_byte`: media bytes if P/E cycles are known, else host bytes by the
+    /// maker's rating. `None` if neither is known or the drive does not wear out.
     pub endurance_bytes: Option<f64>,
 }
 
@@ -65,10 +65,10 @@ impl Device {
 }
 
 impl MeasuredStack {
-    /// What `record`, a run of `stack`, says.
+    /// The figures from `record`, a run of `stack`.
     ///
     /// # Errors
-    /// [`Error::Settings`] for a run that wrote nothing.
+    /// [`Error::Settings`] for a run without writes.
     pub fn of(record: &RunRecord, stack: &Stack) -> Result<MeasuredStack, Error> {
         let host = record.host_bytes_written as f64;
         let waf = record.waf_steady.or(record.waf).filter(|_| host > 0.0);
@@ -113,7 +113,7 @@ pub struct Fleet {
     pub servers: f64,
     /// Racks, in fractions.
     pub racks: f64,
-    /// Power of drives and servers in the mean, watts, without that of the building.
+    /// Mean power of drives and servers, watts, without the building.
     pub watts: f64,
     /// TB of data in each rack unit of servers.
     pub tb_per_rack_unit: f64,
@@ -126,15 +126,15 @@ pub struct DriveCount {
     pub profile: String,
     /// How many.
     pub count: f64,
-    /// Years until they are worn out (median), where they wear.
+    /// Median years until wear-out; `None` for drives without wear.
     pub life_years: Option<f64>,
 }
 
 impl Fleet {
-    /// What `demand` takes on `measured`.
+    /// Plans the drives for `demand` on `measured`.
     ///
     /// # Errors
-    /// [`Error::Settings`] for drives without a price, and for a peak of what was not measured.
+    /// [`Error::Settings`] for drives without a price, and for a peak of an unmeasured quantity.
     pub fn plan(
         measured: &MeasuredStack,
         demand: &Demand,

@@ -76,13 +76,13 @@ pub struct Band {
 pub struct Bill {
     /// The first drives.
     pub drives: f64,
-    /// Those that replace worn-out and failed ones.
+    /// Replacements of worn-out and failed drives.
     pub replacements: f64,
     /// Electricity of drives and servers.
     pub energy: f64,
-    /// Servers that the drives are in.
+    /// Servers for the drives.
     pub servers: f64,
-    /// Racks that those are in.
+    /// Racks for the servers.
     pub racks: f64,
 }
 
@@ -106,7 +106,7 @@ impl Bill {
     }
 }
 
-/// What one stack comes to.
+/// Cost of one stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackCost {
     /// The stack.
@@ -115,7 +115,7 @@ pub struct StackCost {
     pub fleet: Fleet,
     /// Where the money goes at the medians.
     pub bill: Bill,
-    /// All of it, US dollars.
+    /// Total cost, US dollars.
     pub usd: Band,
     /// The same for each TB of data and year.
     pub usd_per_tb_year: f64,
@@ -131,7 +131,7 @@ pub struct StackCost {
     pub sensitivity: Vec<Sensitivity>,
 }
 
-/// What the total is when one input is at its 10th and 90th percentile and all others at their medians.
+/// The total cost with one input at the 10th and 90th percentile and all other inputs at the median.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// The input.
@@ -147,7 +147,7 @@ pub struct Sensitivity {
 pub struct Comparison {
     /// Years of service.
     pub years: f64,
-    /// What is stored and done.
+    /// The demand.
     pub demand: Demand,
     /// Trials of all inputs.
     pub trials: u32,
@@ -155,6 +155,6 @@ pub struct Comparison {
     pub seed: u64,
     /// The stacks, in the order given.
     pub costs: Vec<StackCost>,
-    /// What to make of it, in a sentence.
+    /// The conclusion, in a sentence.
     pub verdict: String,
 }

@@ -51,7 +51,7 @@ pub struct Service {
 pub struct Energy {
     /// US dollars per kilowatt-hour.
     pub usd_per_kwh: f64,
-    /// Power of the building over that of what computes.
+    /// Power of the building over power of the computers.
     pub pue: f64,
     /// Carbon of the grid, kg CO2e per kilowatt-hour.
     pub kg_co2e_per_kwh: f64,
@@ -99,11 +99,11 @@ pub struct RackPrice {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviations {
-    /// Bytes that a drive can take against what its profile says.
+    /// Endurance of a drive relative to the profile.
     pub endurance: f64,
     /// Bytes written a day.
     pub load: f64,
-    /// Write amplification of years against that of the run.
+    /// Write amplification over years relative to the run.
     pub write_amplification: f64,
     /// Price of a drive.
     pub drive_price: f64,
@@ -129,7 +129,7 @@ pub struct Deviations {
 pub struct DrivePrice {
     /// US dollars per TB of capacity.
     pub usd_per_tb: f64,
-    /// Watts when nothing is asked of it.
+    /// Watts when idle.
     pub idle_w: f64,
     /// Watts at its limit.
     pub active_w: f64,
@@ -162,7 +162,7 @@ impl Prices {
         }
     }
 
-    /// The first value that makes no sense, and what it must be.
+    /// Key of the first invalid value, and the allowed range.
     fn wrong(&self) -> Option<(String, &'static str)> {
         const POSITIVE: &str = "must be above 0 and below 10^12";
         const AMOUNT: &str = "must be 0 or more and below 10^12";

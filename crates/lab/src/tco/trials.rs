@@ -1,4 +1,4 @@
-//! Trials: uncertain inputs drawn at random, and what stacks cost under them.
+//! Trials: random draws of uncertain inputs, and the cost of stacks under each draw.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::Error;
 const HOURS: f64 = 8760.0;
 /// The 90th percentile of the standard normal distribution.
 const Z90: f64 = 1.2816;
-/// The longest life reckoned with, years, so that what is never written costs no replacement.
+/// Longest life, years: a drive that is never written needs no replacement.
 const LONGEST_YEARS: f64 = 1e6;
 
-/// What inputs are multiplied by; those that are not named are as they were put in.
+/// Factors by input; inputs without a factor keep their value.
 type Factors = BTreeMap<String, f64>;
 
 /// What `stacks` cost for `demand`, with bands from so many `trials`.
@@ -113,7 +113,7 @@ struct Planned<'a> {
     prices: &'a Prices,
 }
 
-/// What one trial comes to.
+/// Totals of one trial.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     bill: Bill,

@@ -2,9 +2,9 @@
 
 use super::StackCost;
 
-/// Costs within this share of each other are the same. Chosen, not measured: prices are known no better.
+/// Costs that differ by less than this share count as equal. Chosen, not measured: prices are no more accurate.
 const SAME: f64 = 0.05;
-/// From this share of the trials on a stack is said to be cheapest. Chosen.
+/// A stack is reported as cheapest from this share of the trials on. Chosen.
 const SURE: f64 = 0.8;
 
 /// The finding on `costs` over `years`, of which the first is what the others are held against.

@@ -103,7 +103,7 @@ impl FlashTiming {
     }
 }
 
-/// What connects a drive and its host. Rates in MB/s.
+/// The link between a drive and the host. Rates in MB/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLink {
     /// Short name.
@@ -112,7 +112,7 @@ pub struct HostLink {
     pub read_mb_per_s: f64,
     /// From host to drive.
     pub write_mb_per_s: f64,
-    /// Whether both directions share it.
+    /// Whether both directions share the link.
     pub half_duplex: bool,
 }
 
@@ -181,14 +181,14 @@ impl Bottleneck {
 pub struct TheoreticalBandwidth {
     /// Reads and writes together, MB/s.
     pub mb_per_s: f64,
-    /// What is used up first.
+    /// The first resource to saturate.
     pub bottleneck: Bottleneck,
 }
 
 /// Banks on buses behind a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlashArray {
-    /// What pages and blocks take.
+    /// Times of page and block commands.
     pub timing: FlashTiming,
     /// Buses.
     pub buses: f64,

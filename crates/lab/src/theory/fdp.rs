@@ -9,8 +9,8 @@ use super::{DomainError, Overprovisioning};
 /// `DLWA = 1/(1 − δ)`, `δ = −(S/Sp) W0(−(Sp/S) e^(−Sp/S))`.
 ///
 /// S (`small_objects`) is the logical size of the small-object region, overwritten uniformly at random; Sp (`physical`)
-/// the space its reclaim units may occupy: S plus the drive's overprovisioning. It is [`fifo_waf`] with α = Sp/S.
-/// Theorem 1 of Allison et al., "Towards Efficient Flash Caches with Emerging NVMe Flexible Data Placement SSDs",
+/// the space its reclaim units may occupy: S plus the drive's overprovisioning. The formula is [`fifo_waf`] with α =
+/// Sp/S. Theorem 1 of Allison et al., "Towards Efficient Flash Caches with Emerging NVMe Flexible Data Placement SSDs",
 /// EuroSys 2025.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
-//! How whole a drive keeps its data over its life, and what that costs: the models of
-//! [`thermocline_nand::integrity`] for a use of the drive.
+//! Data integrity over a drive's life, and the cost of integrity: the models of [`thermocline_nand::integrity`] for a
+//! use of the drive.
 //!
-//! What rests is read at ages spread evenly from just written to the oldest there is: until refresh rewrites it, or to
-//! the end of service. Refresh adds writes: what rests of the data, once in each interval. Every figure is for the bit
-//! error rates as they are assumed and for both ends of their uncertainty.
+//! Resting data is read at ages spread evenly from zero to the greatest age: the refresh interval, or the years of
+//! service. Refresh adds writes: all resting data once per interval. Every figure is for the assumed bit error rates
+//! and for both ends of their uncertainty.
 
 use std::fmt;
 
@@ -54,10 +54,10 @@ impl Default for Use {
 }
 
 impl Use {
-    /// This use if it makes sense.
+    /// Checks that every value of the use is in range.
     ///
     /// # Errors
-    /// [`DomainError`] with what does not.
+    /// [`DomainError`] naming the first value out of range.
     pub fn checked(self) -> Result<Use, DomainError> {
         let celsius = (-40.0..=125.0).contains(&self.celsius);
         DomainError::unless(celsius, "the temperature", self.celsius, "from -40 to 125 °C")?;
@@ -108,10 +108,10 @@ impl fmt::Display for Ends {
     }
 }
 
-/// The least figure that is told from nothing. Chosen: JESD218 asks for 1e-16.
+/// Smaller figures are shown as `< 1e-30`. Chosen: JESD218 asks for 1e-16.
 const LEAST: f64 = 1e-30;
 
-/// A figure of which little more than the order is known.
+/// Formats a figure known to little more than the order of magnitude.
 #[must_use]
 pub fn order(value: f64) -> String {
     match value {
@@ -123,7 +123,7 @@ pub fn order(value: f64) -> String {
     }
 }
 
-/// What a drive is like at one point of its life.
+/// State of a drive at one point of its life.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
     /// Share of the rated cycles used up.
@@ -146,9 +146,9 @@ pub struct Outlook {
     pub uber: Ends,
     /// The same after three months without power at 40 °C, as JESD218 asks.
     pub uber_jesd218: Ends,
-    /// Days between refreshes of what rests; nothing where none is due in the years of service.
+    /// Days between refreshes of resting data; `None` if no refresh is due in the years of service.
     pub refresh_days: Option<f64>,
-    /// What refresh adds to the write amplification.
+    /// Write amplification added by refresh.
     pub waf_of_refresh: f64,
     /// Read time of a page in the mean, microseconds, where time is modelled.
     pub read_us: Option<f64>,
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What is written is what is worn: cycles over erases a year.
+    /// Wear follows the writes: cycles divided by erases a year.
     #[test]
     fn years_until_blocks_are_worn_out_follow_the_writes() {
         let (tlc, usage) = (profile("pm9d3"), Use::default());

@@ -1,7 +1,7 @@
 //! Closed forms: the write amplification that models predict, without simulating anything.
 //!
 //! Invariants:
-//! * Every function is pure and states its formula and where it comes from.
+//! * Every function is pure and states the formula and the source.
 //! * Spare space is only ever passed as [`Overprovisioning`], because the literature uses four different ratios for it.
 //! * Every `*_waf` is a write amplification factor of one log-structured layer: bytes written to media ÷ bytes the host
 //!   wrote, at least 1, in the limit of many blocks and after a long time.

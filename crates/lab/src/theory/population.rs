@@ -1,4 +1,4 @@
-//! Who is written how often: parts of the data with one write rate each.
+//! Write rates of data: parts with one write rate each.
 
 use thermocline_workload::synthetic::zipf::rank_sum;
 

@@ -46,7 +46,7 @@ mod tests {
         }
     }
 
-    /// Binning ranks changes nothing that is printed: against one part per rank at N = 100 000.
+    /// Binned ranks give the same printed figures as one part per rank at N = 100 000.
     #[test]
     fn binned_zipf_equals_one_part_per_rank() {
         let units = 100_000_u32;

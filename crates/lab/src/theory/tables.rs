@@ -41,7 +41,7 @@ const BLOCK_SIZES: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 /// Class counts of the log-rank table.
 const CLASS_COUNTS: [u32; 8] = [2, 4, 6, 8, 12, 16, 32, 80];
 
-/// Every table, in the order they build on each other.
+/// All tables; later tables build on earlier tables.
 #[must_use]
 pub fn tables() -> Vec<Table> {
     vec![

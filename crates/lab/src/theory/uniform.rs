@@ -37,7 +37,7 @@ pub fn greedy_waf(op: Overprovisioning, units_per_block: NonZeroU32) -> f64 {
     let b = f64::from(units_per_block.get());
     let alpha = op.alpha();
     let harmonic_b = digamma(b + 1.0);
-    // Divided by (1 - x/b) to remove the trivial root x = b; what is left increases with x.
+    // Divided by (1 - x/b) to remove the trivial root x = b; the result increases with x.
     let excess = |x: f64| alpha - (harmonic_b - digamma(x + 1.0)) / (1.0 - x / b);
     let valid_in_victim = bisect(0.0, b * (1.0 - 1e-9), excess);
     b / (b - valid_in_victim)

@@ -14,10 +14,10 @@ pub const UNUSED: f64 = 0.10;
 /// the capacity).
 pub const UNUSED_BY_CSAL: f64 = 0.18 / 0.82;
 
-/// Requests of each job in flight. The document says 128 for its tenants on zones, and nothing for its table.
+/// Requests of each job in flight. The document gives 128 for tenants on zones, and no depth for the table.
 pub const DEPTH: u32 = 128;
 
-/// The volume, and everything sized with it.
+/// The volume, and all sizes derived from the volume.
 pub struct Bed {
     /// Bytes that the jobs address.
     pub volume: Bytes,

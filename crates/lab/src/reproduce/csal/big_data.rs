@@ -19,18 +19,18 @@ use crate::jobs::Target;
 const DRIVES: u64 = 8;
 /// Streams of a drive that a phase has at once, each a task with a file of its own.
 const STREAMS: u64 = 4;
-/// Requests of each stream in flight: one ahead of the one that is waited for.
+/// Requests in flight for each stream: the awaited request and one read-ahead or write-behind.
 const DEPTH: u64 = 2;
 /// Bytes of a request, where data is read or written in order: Linux makes them of 1,280 KiB at most by default.
 const REQUEST: u64 = 1 << 20;
-/// How many times as large they may be: what lies together on a disk may be read and written at once, by read-ahead and
-/// by a scheduler that keeps to one stream for a while.
+/// Factor by which [`REQUEST`] may grow: read-ahead, and a scheduler that serves one stream for a while, merge adjacent
+/// requests.
 const LARGER: u64 = 4;
 /// Bytes of a request where a reducer fetches its share of what a mapper wrote.
 const FETCH: u64 = 64 << 10;
 
-/// Where data lies on a volume, in eighths of it: what is generated and what is sorted have three, as each is kept
-/// three times, the shuffle has one; one is left free.
+/// Layout of a volume, in eighths. Generated and sorted data have three eighths each, because data is kept in three
+/// copies. The shuffle has one eighth, and one eighth is free.
 const GENERATED: Range<u64> = 0..3;
 const ONE_COPY: Range<u64> = 0..1;
 const SHUFFLE: Range<u64> = 3..4;
@@ -83,13 +83,13 @@ struct Stream {
     area: Range<u64>,
     op: Op,
     request: u64,
-    /// Bytes that it has asked for.
+    /// Bytes requested so far.
     asked: u64,
     random: Option<Rng>,
 }
 
 impl Stream {
-    /// Its next request, if there is one.
+    /// The next request; `None` at the end of the area.
     fn next(&mut self, number: usize) -> Option<Request> {
         let length = self.area.end - self.area.start;
         if self.asked >= length {

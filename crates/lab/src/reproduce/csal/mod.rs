@@ -25,12 +25,11 @@ pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figu
     Ok(figures)
 }
 
-/// What the document does not say of its jobs, and how many requests they might have in flight instead of
-/// [`bed::DEPTH`].
+/// Knob for an unpublished term: the queue depth of the jobs, here 1 instead of [`bed::DEPTH`].
 const ONE_IN_FLIGHT: &str = "one request of a job in flight, not 128,";
 
-/// The point of `theirs`, and figures beside it, each with one knob turned. That which comes nearest stands as what may
-/// explain the difference if it at least halves it; a difference below 5 % needs no explanation.
+/// The point of `theirs`, and figures beside it, each with one knob turned. The nearest figure is the possible
+/// explanation if the figure at least halves the difference. A difference below 5 % needs no explanation.
 fn turned(
     what: &str,
     theirs: f64,

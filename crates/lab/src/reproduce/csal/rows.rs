@@ -12,7 +12,7 @@ use crate::jobs::JobSpec;
 /// Jobs of one kind: how many, and what each does.
 pub type Jobs = (usize, JobSpec);
 
-/// A job; the bed says its depth.
+/// A job with the bed's depth.
 pub const fn job(pattern: Pattern, kib: u64, read_share: f64) -> JobSpec {
     JobSpec { pattern, io_size: Bytes::kib(kib), read_share, depth: DEPTH }
 }
@@ -112,14 +112,14 @@ const MORE_UNUSED: &str = "22 % of the volume's size unused, not 10 %,";
 /// Disks choose among what waits by the angle of the platters as well, which the model leaves out.
 const QUARTER_TURN: &str = "disks that wait for a quarter of a turn, not half,";
 
-/// The document's columns, of what is written and what is read.
+/// The document's columns: write rates and read rates.
 const COLUMNS: [[&str; 2]; 3] = [
     ["disk, a writer", "disk, a reader"],
     ["QLC drive, a writer", "QLC drive, a reader"],
     ["CSAL, a writer", "CSAL, a reader"],
 ];
 
-/// Jobs that write, and jobs that read.
+/// Number of writing jobs and of reading jobs.
 fn writers(jobs: &[Jobs]) -> (usize, usize) {
     let read = |&(count, job): &Jobs| if job.read_share > 0.0 { count } else { 0 };
     let readers = jobs.iter().map(read).sum();
@@ -148,7 +148,7 @@ fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
     let mut rates = [0.0; 2];
     for (_, job) in row.jobs {
         let reads = job.read_share > 0.0;
-        // What a disk reads is timed as what it writes.
+        // A disk's reads are timed like its writes.
         let share = bed.run(side, &[JobSpec { read_share: 0.0, ..*job }], &mut |_| {})?;
         rates[usize::from(reads)] = share.written_per_second[0] / 1e6;
     }

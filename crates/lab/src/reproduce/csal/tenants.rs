@@ -122,7 +122,8 @@ mod tests {
             let media = share.counts.drive.media_total as f64;
             assert!(((all + nobodys) / media - 1.0).abs() < 1e-9, "{all} and {nobodys} of {media}");
         }
-        // What is written in order dies in order: only what lies among others' blocks has to be moved.
+        // Sequentially written data is invalidated sequentially: only blocks mixed with other tenants' blocks are
+        // relocated.
         let [on_zones, on_full] = [&zones, &full].map(|share| share.waf_of(0).unwrap());
         assert!(on_zones + 0.3 < on_full, "{on_zones} on zones, {on_full} on the drive");
         let random = zones.waf_of(1).unwrap();

@@ -35,7 +35,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// What the loads run on: unused share, side, and which of the document's figures stands beside it, if any.
+/// Beds of the loads: unused share, side, and index of the published figure, if any.
 const BEDS: [(f64, &str, Option<usize>); 5] = [
     (UNUSED, "drive", Some(0)),
     (UNUSED, "tier", None),

@@ -17,9 +17,9 @@ const ZONE: Bytes = Bytes::kib(PARTS * 683 * 384);
 /// Parts of a zone, of which one is timed: a collection goes on evenly.
 const PARTS: u64 = 4;
 const PART: Bytes = Bytes(ZONE.0 / PARTS);
-/// A large read or write of the document, and of the job.
+/// A large read or write: in the document, and in the job.
 pub const LARGE: Bytes = Bytes::kib(128);
-/// The zone that is collected, those that its valid blocks go to in turn, and those of the job.
+/// The victim zone, the zones for relocated blocks, and the zones of the job.
 const VICTIM: u64 = 0;
 const COPIES: Ring = Ring { first: 1, zones: 2 };
 const JOB_DATA: Ring = Ring { first: 3, zones: 4 };
@@ -37,7 +37,7 @@ pub struct Way {
     pub in_flight: u32,
 }
 
-/// Zones written one after the other, over and over.
+/// Zones written in rotation.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     first: u64,
@@ -121,7 +121,8 @@ impl Rig {
         done.expect("zones are written front to back, within the drive")
     }
 
-    /// Serves the commands of all until the first of them has none left; returns when its last one is done.
+    /// Serves the commands of all sources until the first source is exhausted. Returns the time of the first source's
+    /// last completion.
     fn serve(&mut self, all: &mut [&mut dyn Commands]) -> Time {
         let mut now = self.ready;
         let mut due = BinaryHeap::new();
@@ -183,19 +184,19 @@ impl Command {
 trait Commands {
     /// Commands in flight at most.
     fn depth(&self) -> u32;
-    /// The next command, if there is one now.
+    /// The next command; `None` if no command is ready.
     fn next(&mut self) -> Option<Command>;
-    /// A read is done that brings so many valid blocks.
+    /// A read that returned `found` valid blocks is complete.
     fn was_read(&mut self, found: u64);
 }
 
-/// Zones collected one after the other; the victim is the same each time.
+/// Repeated collection of the same victim zone.
 struct Collection {
     way: Way,
     /// Which blocks are valid.
     valid: Vec<bool>,
     valid_count: u64,
-    /// Zones still to be collected after this one; `None` for no end.
+    /// Collections left after the current collection; `None` without end.
     left: Option<u32>,
     /// Next block to look at.
     next: usize,
@@ -296,9 +297,9 @@ impl Commands for Collection {
 /// The order in which a part of a zone is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// That of addresses, so that neighbours are in flight together.
+    /// In address order: adjacent blocks are in flight together.
     Addresses,
-    /// Far from each other: those in flight together lie on different dies.
+    /// Far apart: blocks in flight together are on different dies.
     Scattered,
 }
 
@@ -337,7 +338,7 @@ impl Commands for Reading {
 pub struct Job {
     /// Requests, [`LARGE`] each.
     pub requests: u32,
-    /// Share of them that reads, at random.
+    /// Share of random reads among the requests.
     pub reads: f64,
     /// Requests in flight.
     pub depth: u32,

@@ -12,13 +12,13 @@ use crate::reproduce::point::{CHOI, Reference};
 const GROWTH: [f64; 3] = [0.05, 0.25, 0.9];
 /// Commands in flight that are tried.
 const IN_FLIGHT: [u32; 7] = [1, 2, 4, 8, 32, 128, 512];
-/// Threshold of LSM_ZGC where none is said.
+/// Default threshold of LSM_ZGC.
 const THRESHOLD: f64 = 0.8;
 /// Collections of a run, the last of theirs that is shown.
 const COLLECTIONS: usize = 900;
 /// Initial utilisation of their histograms and thresholds.
 const INITIAL: f64 = 0.6;
-/// The job; theirs is not published. Chosen, as is the utilisation of what is collected beside it.
+/// The job; the document's job is not published. Chosen, as is the utilisation of the victims collected beside the job.
 const JOB: Job = Job { requests: 10_000, reads: 0.7, depth: 4 };
 const BESIDE_JOB: f64 = 0.6;
 
@@ -43,7 +43,7 @@ fn basic(in_flight: u32) -> Way {
 /// How much more the basic scheme adds to their job.
 const ADDED: Reference = Reference::new(CHOI, "time added to a job, basic / LSM_ZGC", "times");
 
-/// What the basic scheme may do with what it read: the document does not say.
+/// Ways in which the basic scheme may write the blocks it has read; the document does not specify the way.
 const BASICS: [(&str, Bytes); 2] =
     [("blocks written one by one", Bytes::BLOCK), ("written in 128 KiB", LARGE)];
 
@@ -157,7 +157,7 @@ struct Times<'a> {
     victims: &'a [Victims],
     /// Of LSM_ZGC, in milliseconds, for each of [`Victims::lsm`].
     lsm: Vec<[f64; UTILISATIONS.len()]>,
-    /// What the job takes alone.
+    /// Time of the job alone.
     alone: Time,
 }
 
@@ -168,8 +168,8 @@ impl Times<'_> {
         Times { rig, in_flight, victims, lsm, alone: rig.alone(JOB) }
     }
 
-    /// How collections grow with what the victim holds: observation 1. From where to where theirs grows by 5 and by
-    /// 18 is not in what we hold; here it is from 0.05, to the utilisations that are 5 and 18 times that.
+    /// Growth of collection time with the victim's utilisation: observation 1. The published growth is 5 and 18 times;
+    /// the utilisations are not in our copy. Here growth is from 0.05 to utilisations 5 and 18 times as high.
     fn growth(&self, figures: &mut Vec<Figure>) {
         for (scheme, way) in [("basic", basic(self.in_flight)), ("LSM_ZGC", lsm(self.in_flight))] {
             let all = GROWTH.map(|used| milliseconds(self.rig, used, way));
@@ -234,7 +234,7 @@ fn milliseconds(rig: &Rig, used: f64, way: Way) -> f64 {
     rig.time(used, way).as_secs_f64() * 1e3
 }
 
-/// What the document leaves open of its histograms: how many zones the job covers, and where its hot data lies.
+/// Unpublished terms of the document's histograms: the number of zones covered by the job, and the place of hot data.
 const OPEN: [(&str, u32, Hot); 3] = [
     ("1024 zones, hot and cold mixed", ZONES, Hot::Mixed),
     ("1024 zones, hot in zones of their own", ZONES, Hot::Together),

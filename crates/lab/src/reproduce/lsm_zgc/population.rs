@@ -11,10 +11,10 @@ pub const ZONES: u32 = 1024;
 pub const ZONE_BLOCKS: u32 = 16_384;
 /// Blocks of a segment of 2 MiB.
 const SEGMENT_BLOCKS: u32 = 512;
-/// Zones that are free at the start, and those that collection keeps free. Chosen.
+/// Zones free at the start, and zones kept free by collection. Chosen.
 const FREE: u32 = 16;
 const RESERVE: usize = 4;
-/// What a slot holds that was never written, or whose hole was there from the start.
+/// Marks a slot that was never written or was invalid from the start, and a block without a slot.
 const NOTHING: u32 = u32::MAX;
 
 /// Where survivors go.
@@ -22,7 +22,7 @@ const NOTHING: u32 = u32::MAX;
 pub enum Scheme {
     /// To where the host writes.
     Basic,
-    /// To levels: above this share of valid blocks in their segment, those of new data count as cold.
+    /// To levels: survivors of new data count as cold if their segment's share of valid blocks exceeds this threshold.
     Lsm(f64),
 }
 
@@ -44,7 +44,7 @@ pub enum Updates {
 /// Where blocks that are updated often lie at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hot {
-    /// Among all others, at random.
+    /// Scattered at random among cold data.
     Mixed,
     /// In zones of their own.
     Together,

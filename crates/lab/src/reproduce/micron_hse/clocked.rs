@@ -12,8 +12,8 @@ use crate::Error;
 use crate::reproduce::part;
 use crate::reproduce::point::{MICRON, Meant, Reference, Standing};
 
-/// Requests by the clock, of those that the capacity drive alone serves as fast as it can: chosen, so that all set-ups
-/// have the same load and none falls behind. The rate of theirs is not published.
+/// Clocked request rate, as a share of the capacity drive's highest rate. Chosen: all set-ups get the same load and
+/// keep up. The published run's rate is unknown.
 const PACE: f64 = 0.5;
 /// Checkpoints for each volume written, and the part of a period in which one is written: chosen, not measured.
 const CHECKPOINTS: f64 = 20.0;
@@ -45,7 +45,7 @@ impl Clock {
     }
 }
 
-/// What went one way through a drive.
+/// Traffic through a drive in one direction.
 struct Flow {
     /// Of which drive, and which way.
     name: String,
@@ -79,7 +79,7 @@ impl Flow {
     }
 }
 
-/// Rates of all drives in all set-ups, and their peaks against those of the capacity drive alone.
+/// Rates of all drives in all set-ups, and peaks against the peaks of the capacity drive alone.
 pub(super) fn rates(
     options: &Options,
     clock: Clock,

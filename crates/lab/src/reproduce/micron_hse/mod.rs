@@ -14,9 +14,9 @@ use clocked::Clock;
 
 /// The database, by the bytes of its parts.
 const DATABASE: &str = include_str!("tpcc.toml");
-/// Share of its bytes that are redo log: what the application itself changed.
+/// Redo log as a share of the database's bytes: the application's own changes.
 const APPLICATION: f64 = 0.35;
-/// Tenants of it whose writes are of pages.
+/// Tenants of the database that write pages.
 const PAGES: [&str; 2] = ["double write buffer", "tables"];
 /// The document: the hot tier had 150 to 200 of 800 GB.
 const HOT: f64 = 0.2;
@@ -80,9 +80,9 @@ struct Run {
     stack: &'static str,
     /// Size of the hot tier, as a share of the volume.
     hot: f64,
-    /// Times its size that the database writes.
+    /// Bytes written by the database, in volumes.
     volumes: f64,
-    /// When requests come; without it, 32 are in flight.
+    /// The clock of the requests; without a clock, 32 requests are in flight.
     clock: Option<Clock>,
 }
 
@@ -196,7 +196,7 @@ fn database(clock: Option<Clock>) -> Result<Spec, Error> {
     Ok(spec)
 }
 
-/// The figures of one set-up, beside those of the document if it has them.
+/// The figures of one set-up, with published figures where the document has any.
 fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
     let host = record.host_bytes_written as f64;
     let application = host * APPLICATION;
@@ -314,7 +314,7 @@ mod tests {
             assert_eq!(series.bytes_read.len(), series.bytes_written.len());
             assert!(series.valid_bytes.unwrap() <= series.occupied_bytes.unwrap());
         }
-        // All that is mapped is valid on one of them; the circular log discards some.
+        // Every mapped block is valid on exactly one drive; the circular log discards some blocks.
         let valid: u64 = record.device_series.iter().filter_map(|s| s.valid_bytes).sum();
         assert!((0.9..=1.0).contains(&(valid as f64 / volume.as_f64())), "{valid}");
         let first = (1.0 / hot.step_seconds) as usize;
@@ -361,7 +361,7 @@ mod tests {
         let last = zones.series.last().unwrap().seconds;
         assert!((seconds - last).abs() < 1e-6 * last, "{seconds} {last}");
         let larger = run("tier:micron9100+zn540", 2.0 * HOT);
-        // A larger tier holds more of what filled the drive beforehand: at first more leaves it.
+        // A larger tier holds more prefill data, so more data leaves the tier at first.
         let last = "host byte, last fifth";
         let share = ours(&larger, last) / ours(&zones, last);
         assert!(share < 0.9, "{share}");

@@ -1,4 +1,4 @@
-//! What is in use on each tier against what is written to it, and other sizes of the hot one.
+//! Bytes in use on each tier against bytes written to the tier, and other sizes of the hot tier.
 
 use thermocline_record::{DeviceSeries, RunRecord};
 use thermocline_types::Bytes;
@@ -8,9 +8,9 @@ use crate::Error;
 use crate::reproduce::part;
 use crate::reproduce::point::{MICRON, Reference, Standing};
 
-/// The document's hot drive: 800 GB, of which the hot tier had so much.
+/// Capacity of the document's hot drive; the hot tier had a part of the drive.
 const DRIVE_GB: f64 = 800.0;
-/// Sizes of the hot tier, of [`DRIVE_GB`]: those of the document with what of it they are, and others.
+/// Sizes of the hot tier on a drive of [`DRIVE_GB`]; published sizes have the document's wording.
 const SIZES: [(f64, Option<&str>); 5] = [
     (50.0, None),
     (100.0, None),
@@ -52,7 +52,7 @@ pub(super) fn used(what: &str, record: &RunRecord, volume: Bytes) -> Vec<Figure>
     figures
 }
 
-/// What HSE has in use are its files, whatever of them is dead.
+/// HSE counts whole files as in use, including dead data.
 const OCCUPIED: &str = "bytes in use counted as written and not reset, valid or not,";
 
 /// The hot drive's share of all bytes that the log wrote and has not reset.
@@ -63,7 +63,7 @@ fn share_occupied(record: &RunRecord) -> f64 {
     hot.sum::<f64>() / all.max(1.0)
 }
 
-/// What explains that ours is not theirs, if it at least halves a difference above 5 %.
+/// The knob as an explanation, if the knob at least halves a difference above 5 %.
 pub(super) fn knob((theirs, ours): (f64, f64), what: &'static str, with: f64) -> Standing {
     let off = |ours: f64| (ours / theirs - 1.0).abs();
     match off(ours) > 0.05 && off(with) <= off(ours) / 2.0 {

@@ -19,13 +19,13 @@ const HEADS: [&str; 8] = [
 ];
 /// How they stand.
 const RULES: [&str; 8] = ["---", "---", "---", "--:", "--:", "--:", "---", "---"];
-/// What stands in place of an explanation where a parameter was fitted.
+/// Marks a row with a fitted parameter, in place of an explanation.
 pub(super) const FITTED: &str = "fitted: no test";
 
 /// A row of the table: a point with its figures rounded as they are written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is in each column.
+    /// Text of each column.
     cells: [String; 8],
     evidence: Evidence,
     /// The difference in percent, to two places.
@@ -86,13 +86,13 @@ impl Row {
         Ok(Row { cells, evidence, percent })
     }
 
-    /// Name of the experiment that it is of.
+    /// Name of the row's experiment.
     #[must_use]
     pub fn experiment(&self) -> &str {
         self.cells[7].trim_matches('`')
     }
 
-    /// Whether it tests anything: a value that a parameter was fitted to does not.
+    /// Whether the row is a test: a fitted value is not.
     fn is_test(&self) -> bool {
         self.cells[6] != FITTED
     }
@@ -119,7 +119,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Of the rows that test anything; `None` if there are none.
+    /// Errors of the test rows; `None` without test rows.
     #[must_use]
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Errors> {
         let rows: Vec<&Row> = rows.into_iter().filter(|row| row.is_test()).collect();

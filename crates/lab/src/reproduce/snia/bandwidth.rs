@@ -103,7 +103,7 @@ fn simulate(
 mod tests {
     use super::*;
 
-    /// Large transfers in order, deep queues: nothing to copy, so that the assumptions of the closed form hold.
+    /// Large sequential transfers and deep queues: no relocation, as the closed form assumes.
     #[test]
     fn simulated_drives_reach_the_closed_form_where_its_assumptions_hold() {
         for drive in DRIVES {

@@ -17,7 +17,7 @@ const DRIVES: [&str; 4] = ["pci-c", "micron9100", "pm9d3", "p5316"];
 const WEAR: [f64; 3] = [0.0, 0.5, 1.0];
 /// In flight.
 const DEPTHS: [u32; 2] = [1, 64];
-/// What the drives export here, and what is read of it; `--quick` reads an eighth.
+/// Capacity of the drives here, and number of reads; `--quick` reads an eighth.
 const CAPACITY: Bytes = Bytes::mib(256);
 const READS: u64 = 200_000;
 /// Age of the data and temperature, those that JESD218 states for drives without power.
@@ -118,7 +118,7 @@ fn of_drive(
                 )
             };
             let [mean, p99] = read_us(&record);
-            // With one in flight nothing waits, so that what is added is what the closed form adds.
+            // With one read in flight no read queues, so the added time equals the closed form.
             let theirs = profile
                 .integrity
                 .as_ref()

@@ -42,7 +42,8 @@ const DRAWN: [(&str, Draw); 9] = [
     ("snia-uber", uber),
 ];
 
-/// What repeats the experiment called `name` with its charts, if it is one of the tutorial's.
+/// The function that repeats the experiment called `name` and draws charts; `None` if the tutorial lacks the
+/// experiment.
 pub fn drawn(name: &str) -> Option<Draw> {
     DRAWN.iter().find(|(known, _)| *known == name).map(|(_, draw)| *draw)
 }

@@ -8,7 +8,7 @@ use super::super::{Figure, FiguresDrawn, Options, part};
 use crate::{Error, Stack};
 
 const STACK: &str = "raw:sata-b";
-/// What the drive exports here; `--quick` a quarter. Times and ratios do not depend on it.
+/// Capacity of the drive; `--quick` uses a quarter. Times and ratios do not depend on the capacity.
 const CAPACITY: Bytes = Bytes::mib(64);
 /// Of a page of 4 KiB.
 const SIZES: [u64; 4] = [512, 1024, 2048, 4096];

@@ -14,30 +14,30 @@ use crate::{Error, Prefill};
 const USED: [u64; 4] = [30, 40, 60, 74];
 const DRIVE: u64 = 80;
 /// Media beyond what the drive exports, of which cleaning takes a few units at any time. Chosen as small as a drive
-/// works with: the tutorial's reserve is what is not in use.
+/// works with: the tutorial's reserve is the unused capacity.
 const LITTLE: f64 = 0.03;
 /// Reserve in the sweep at 74 GiB in use: pegs added.
 const PEGS: [f64; 5] = [LITTLE, 0.07, 0.15, 0.28, 0.5];
 /// By how much sizes are divided; `--quick` four times more. Bandwidth does not depend on it: time is as much shorter.
 const DIVISOR: u64 = 32;
-/// Writes of the host, as multiples of what is in use.
+/// Host writes, as multiples of the capacity in use.
 const FILLS: f64 = 4.0;
 /// A burst, after which the host rests: a sixteenth of the drive. Chosen: the tutorial gives none.
 const BURST: u64 = 5;
 /// Seconds of rest in the sweep, and where nothing else is said. Chosen.
 const RESTS: [u64; 5] = [0, 5, 10, 20, 80];
 const REST: u64 = 20;
-/// What the drive copies while the host rests, MB/s. Chosen: what its dies do in that time; with 200, some of it is
-/// left over when the next burst comes.
+/// Copy rate of the drive while the host rests, MB/s. Chosen: the rate of the drive's dies. With 200, some copies are
+/// left over at the next burst.
 const COPIES: u64 = 150;
 
-/// Share of its units that it has ready then. Chosen: a little more than a burst takes.
+/// Share of the drive's units kept ready for a burst. Chosen: a little more than a burst fills.
 const READY: f64 = 0.1;
 
-/// How writes follow each other: what that is called, and the generator.
+/// Write patterns: name and generator.
 const PATTERNS: [(&str, &str); 2] = [("random", "uniform"), ("in order", "seq")];
 
-/// Bandwidth over time by what is in use, by how writes follow each other, by rest, and by reserve.
+/// Bandwidth over time by capacity in use, by write pattern, by rest, and by reserve.
 pub fn pathological(
     options: &Options,
     progress: &mut dyn FnMut(f64),
@@ -171,7 +171,7 @@ struct Case {
     used: u64,
     reserve: f64,
     pattern: &'static str,
-    /// Seconds of the product without requests after each burst; 0 where nothing comes in bursts.
+    /// Idle seconds after each burst, on the product's scale; 0 without bursts.
     rest: u64,
     divisor: u64,
     seed: u64,

@@ -19,7 +19,7 @@ const DEVICE: &str = "pci-c";
 const DRIVES: [u32; 4] = [1, 2, 4, 8];
 /// Requests in flight for each drive.
 const DEPTH: u32 = 64;
-/// What each drive exports here; `--quick` a quarter.
+/// Capacity of each drive; `--quick` uses a quarter.
 const CAPACITY: Bytes = Bytes::mib(64);
 /// Requests of a run for each drive; `--quick` a quarter.
 const REQUESTS: u64 = 8000;
@@ -29,7 +29,7 @@ const CPU_US: f64 = 5.0;
 /// What all drives together can move in one direction, MB/s. Assumed: 32 lanes of PCI Express 1.1 at 250 MB/s, less a
 /// fifth.
 const LINK: f64 = 6400.0;
-/// Threads of the host: one, and as many as it takes.
+/// Threads of the host: one, and enough to saturate the drives.
 const THREADS: [u32; 2] = [1, 16];
 /// Mix of the chart by size, share that reads. Chosen: the middle of the tutorial's mixes that write.
 const SIZES_READ: f64 = 0.5;
@@ -52,7 +52,7 @@ struct Score {
     of: fn(&RunRecord) -> f64,
 }
 
-/// As the tutorial has them: operations of the smallest size, and bandwidth.
+/// The tutorial's scores: operations of the smallest size, and bandwidth.
 const SCORES: [Score; 2] = [
     Score { name: "512 B", unit: "thousand a second", size: FOR_IOPS, of: kiops },
     Score { name: "128 KiB", unit: "MB/s", size: FOR_BANDWIDTH, of: mb_per_s },
@@ -66,7 +66,7 @@ fn kiops(record: &RunRecord) -> f64 {
     per_second(record) / 1e3
 }
 
-/// Runs one after the other, of so many in all.
+/// Consecutive runs with a common progress report.
 struct Runs<'a> {
     divisor: u64,
     seed: u64,

@@ -11,34 +11,34 @@ use crate::theory::integrity::{Use, outlook};
 use crate::{Error, Stack};
 
 const STACK: &str = "raw:p5316";
-/// What the drive exports here; `--quick` half of it.
+/// Capacity of the drive; `--quick` uses half.
 const CAPACITY: Bytes = Bytes::mib(128);
-/// Requests, of the drive's mapping unit, half of which read.
+/// Size of requests, the drive's mapping unit; and the share of reads.
 const REQUEST: Bytes = Bytes::kib(64);
 const READS: f64 = 0.5;
-/// Share of the data that rests, and capacities that the host writes a day: half of it, and what the P5316 is rated at.
+/// Share of resting data, and capacities written by the host per day: the rating of the P5316.
 const RESTING: f64 = 0.5;
 const DRIVE_WRITES: f64 = 0.41;
-/// Days that a run lasts.
+/// Length of a run in days.
 const DAYS: f64 = 365.0;
-/// Days after which data at rest is rewritten, where it is, and of a patrol. Chosen: the age for which JESD218 states
-/// retention, and a tenth of it.
+/// Days until resting data is refreshed, and days of a patrol. Chosen: the age for which JESD218 states retention, and
+/// a tenth.
 const REFRESH_DAYS: f64 = 90.0;
 const PATROL_DAYS: f64 = 9.0;
 /// Shares of the rated cycles used up before the year.
 const WEAR: [f64; 3] = [0.0, 0.5, 1.0];
-/// Seconds of a day, and JESD218's temperature of data that rests.
+/// Seconds of a day, and JESD218's temperature for resting data.
 const DAY: f64 = 86_400.0;
 const CELSIUS: f64 = 40.0;
 
-/// What moves data at rest.
+/// Mechanisms that move resting data.
 #[derive(Clone, Copy, PartialEq)]
 enum Moved {
     /// Nothing.
     Never,
     /// Static wear levelling, with the spread of the profile.
     Levelled,
-    /// That, and refresh.
+    /// Static wear levelling and refresh.
     Refreshed,
 }
 

@@ -1,4 +1,5 @@
-//! Wear levelling, worn-out blocks and early failures: how erases are spread, what that costs, and how long it lasts.
+//! Wear levelling, worn-out blocks and early failures: the spread of erases, the cost of levelling, and the life of the
+//! drive.
 
 use thermocline_nand::Cut;
 use thermocline_nand::integrity::levelling::{Spread, wear_out};
@@ -19,12 +20,13 @@ const CYCLES: f64 = 1000.0;
 const SPREAD: f64 = 0.02;
 /// Drives, each with units of other endurance, of which the mean is taken.
 const SEEDS: u64 = 4;
-/// Units that fail early, within so much of the cycles, and spares for those. Chosen so that there are some.
+/// Share of units that fail early, the share of the cycles by which they fail, and spares. Chosen high enough to see
+/// failures.
 const INFANTS: f64 = 0.02;
 const INFANT_CYCLES: f64 = 0.05;
 const SPARES: f64 = 0.04;
 
-/// Chance that a program fails, and spares for that. Chosen so that there are some.
+/// Chance that a program fails, and spares for failed blocks. Chosen high enough to see failures.
 const PROGRAM_FAILURES: f64 = 1e-5;
 const SPARES_FOR_PROGRAMS: f64 = 0.2;
 
@@ -105,7 +107,7 @@ impl Scale {
     }
 }
 
-/// What a life was like; times are in capacities written by the host.
+/// Results of a drive's whole life; times are in capacities written by the host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lived {
     first_worn_out: f64,
@@ -313,7 +315,7 @@ fn without_spread(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fig
     Ok(figures)
 }
 
-/// Units that fail early under uniform writes, and what is left of the spares.
+/// Units that fail early under uniform writes, and spares left.
 fn infants(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let cycles = INFANT_CYCLES * scale.cycles;
     let mut overrides = scale.overrides(true);
@@ -342,7 +344,7 @@ fn infants(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, E
     ])
 }
 
-/// Units in which a program fails under uniform writes, and what it costs to empty them.
+/// Units with a failed program under uniform writes, and the cost of emptying these units.
 fn failed_programs(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut overrides = scale.overrides(true);
     overrides.extend([
@@ -385,7 +387,7 @@ mod tests {
         let [alone, both] = [false, true].map(|fixed| life(PLACES[2], fixed));
         assert!(both.first_worn_out > 1.2 * alone.first_worn_out, "{alone:?} {both:?}");
         assert!(both.end > 1.3 * alone.end, "{alone:?} {both:?}");
-        // What rests stays apart from what does not, so that cleaning costs what it did.
+        // Resting data stays apart from changing data, so cleaning costs no more.
         assert!(both.waf - both.levelling < 1.05 * alone.waf, "{alone:?} {both:?}");
         let [alone, both] = [false, true].map(|fixed| life(PLACES[0], fixed));
         assert!(both.levelling < 0.02 && both.end > 0.97 * alone.end, "{alone:?} {both:?}");
