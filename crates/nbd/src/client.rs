@@ -171,8 +171,8 @@ impl<S: Read + Write> Client<S> {
         &mut self.stream
     }
 
-    /// Sends a request without waiting for its reply; returns its cookie. The length is that of `payload` if there is
-    /// one.
+    /// Sends a request without waiting for its reply; returns its cookie. A `payload` that is not empty sets the
+    /// length.
     ///
     /// # Errors
     /// When the connection fails.

@@ -24,14 +24,14 @@ use crate::session::Session;
 use crate::socket::Socket;
 use crate::{Exports, Limits, Tls, Traffic, budget::Budget, input::Input};
 
-/// Times that a socket is read before it is somebody else's turn. Chosen, not measured.
+/// Reads of a socket before the next connection's turn. Chosen, not measured.
 const ROUNDS: usize = 4;
 
-/// How long a client may leave replies where they are and still be one that takes them: longer than programs take until
-/// they read again, and short for those who wait for memory. Chosen, not measured.
+/// Time without progress after which a client with unread replies is stuck. Longer than a program's pause between two
+/// reads; short for connections that wait for memory. Chosen, not measured.
 const STUCK: Duration = Duration::from_millis(100);
 
-/// What all connections of a server have in common.
+/// State shared by all connections of a server.
 pub(crate) struct Context {
     pub(crate) exports: Exports,
     pub(crate) limits: Limits,
@@ -46,7 +46,7 @@ pub(crate) struct Context {
     /// Requests that were handed to targets so far.
     pub(crate) submitted: u64,
     pub(crate) clock: Clock,
-    /// When this turn began.
+    /// Start of the current turn.
     pub(crate) now: Instant,
 }
 
@@ -158,32 +158,32 @@ impl Connection {
         self.more && self.wants_input(limits)
     }
 
-    /// Whether it would read what arrives.
+    /// Whether the connection reads arriving bytes.
     pub(crate) fn wants_input(&self, limits: &Limits) -> bool {
         !self.stopping && !self.starved && (self.payload.is_some() || !self.is_full(limits))
     }
 
-    /// Whether its next request waits for memory.
+    /// Whether the next request waits for memory.
     pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// Whether it waits for memory that others have, and would take replies.
+    /// Whether the connection waits for memory while its client takes replies.
     pub(crate) fn waits_for_memory(&self, now: Instant) -> bool {
         self.starved && !self.is_stuck(now)
     }
 
-    /// Whether its client leaves replies where they are.
+    /// Whether the client has left replies unread for longer than [`STUCK`].
     fn is_stuck(&self, now: Instant) -> bool {
         self.wants_output() && now.saturating_duration_since(self.moved) > STUCK
     }
 
-    /// Whether it has something to send.
+    /// Whether the connection has bytes to send.
     pub(crate) fn wants_output(&self) -> bool {
         !self.output.is_empty() || self.socket.as_ref().is_some_and(Socket::holds_back)
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the socket is closed and no request is in a target.
     pub(crate) fn is_over(&self) -> bool {
         self.socket.is_none() && self.in_target == 0
     }
@@ -206,8 +206,8 @@ impl Connection {
         }
     }
 
-    /// Takes no more requests; ends when those that it has are answered. One whose payload is not all there yet was not
-    /// made, and gets no answer.
+    /// Takes no more requests. The connection ends when all accepted requests are answered. A request with an
+    /// incomplete payload is dropped without an answer.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
         self.requests -= usize::from(self.payload.take().is_some());
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Gives back what it has of the memory; it is over.
+    /// Returns the connection's memory to the budget.
     pub(crate) fn leave(self, context: &mut Context) {
         context.budget.give_back(self.bytes, self.bytes);
     }
@@ -293,7 +293,7 @@ impl Connection {
         if idle { End::Over } else { End::Fault }
     }
 
-    /// Takes what it can from the input.
+    /// Processes the buffered input as far as possible.
     fn advance(&mut self, context: &mut Context) -> Result<(), End> {
         if matches!(self.phase, Phase::Handshake(_)) {
             self.shake_hands(context)?;
@@ -388,7 +388,7 @@ impl Connection {
         true
     }
 
-    /// Takes what a request needs; `false` if it has to wait for that.
+    /// Takes memory for a request; `false` if the request must wait.
     fn take_memory(
         &mut self,
         request: &Header,
@@ -503,7 +503,7 @@ impl Connection {
 /// from it.
 const TRACKING: u64 = 256;
 
-/// What a request takes of the memory: its payload or what is read, and what keeps track of it.
+/// Memory for a request: tracking, plus a buffer for its payload or the data it reads.
 fn share_of(request: &Header, objection: Option<Code>) -> u64 {
     match objection {
         None => share(request.command, request.length),
@@ -511,7 +511,7 @@ fn share_of(request: &Header, objection: Option<Code>) -> u64 {
     }
 }
 
-/// The same of a request that is carried out. Memory comes in powers of two of blocks, as [`BufferPool::take`] has it.
+/// Memory for a request without objection. Buffers are powers of two of blocks, as in [`BufferPool::take`].
 pub(crate) fn share(command: Command, length: u64) -> u64 {
     let memory = |length: u64| length.div_ceil(4096).next_power_of_two() * 4096;
     match command {

@@ -17,7 +17,7 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
 }
 
-/// What a request that succeeded gives back.
+/// The result of a successful request.
 #[derive(Debug)]
 pub(crate) enum Given {
     Nothing,
@@ -73,7 +73,8 @@ impl Outbox {
         std::mem::swap(to, &mut self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// From now on whoever pushes must wake. Returns whether there is anything already; then do not wait.
+    /// From now on a push must wake the server. Returns whether outcomes or a wake are pending; the server must not
+    /// wait then.
     pub(crate) fn prepare_wait(&self) -> bool {
         let lock = || self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.prepare(|| !lock().is_empty())
@@ -88,7 +89,7 @@ impl Outbox {
         }
     }
 
-    /// What is readable when somebody woke.
+    /// The descriptor that becomes readable on a wake.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake_rx.as_fd()
     }

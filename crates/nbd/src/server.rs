@@ -21,10 +21,10 @@ use crate::{Exports, Limits, Tls, Traffic, Transport};
 /// What buffers of requests keep of their memory for later. Chosen, not measured.
 const MEMORY: usize = 32 << 20;
 
-/// Connections that are accepted before it is somebody else's turn. Chosen, not measured.
+/// Connections accepted in a row before the server turns to the open connections. Chosen, not measured.
 const ACCEPTED: usize = 16;
 
-/// How long nothing is accepted after that failed, such as for want of descriptors. Chosen, not measured.
+/// Pause after a failed accept, for example for want of descriptors. Chosen, not measured.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where clients come from.
@@ -47,7 +47,7 @@ impl Listener {
         Listener { socket: Listening::Unix(socket), tls: None }
     }
 
-    /// Clients of the network; with `tls`, only those that show a certificate.
+    /// Clients of the network; with `tls`, only clients with a trusted certificate.
     #[must_use]
     pub fn tcp(socket: TcpListener, tls: Option<Tls>) -> Listener {
         Listener { socket: Listening::Tcp(socket), tls }
@@ -115,11 +115,11 @@ impl Stopper {
 /// The events that ended a wait. The vectors keep their memory for the next wait.
 #[derive(Default)]
 struct Found {
-    /// Somebody woke.
+    /// A thread woke the server.
     woken: bool,
     /// A listener has clients.
     incoming: bool,
-    /// Connections, and for what they are ready.
+    /// Ready connections, with their events.
     ready: Vec<(usize, PollFlags)>,
     /// Connections whose sockets were polled.
     asked: Vec<usize>,
@@ -144,7 +144,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has done nothing yet.
+    /// Makes a server.
     ///
     /// # Errors
     /// When the system gives no sockets.
@@ -152,7 +152,7 @@ impl Server {
         Server::by(Clock::system(), listeners, exports, limits)
     }
 
-    /// As [`Server::new`], with another clock than that of the system.
+    /// As [`Server::new`], with `clock` instead of the system clock.
     ///
     /// # Errors
     /// As there.
@@ -197,13 +197,13 @@ impl Server {
         })
     }
 
-    /// The clock that it goes by.
+    /// The server's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.context.clock
     }
 
-    /// A handle to stop it with.
+    /// A handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -291,7 +291,7 @@ impl Server {
         true
     }
 
-    /// Sends the outcomes that there are.
+    /// Sends replies for all pending outcomes.
     fn answer(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.context.outbox.take(&mut outcomes);
@@ -307,7 +307,7 @@ impl Server {
             }
         }
         self.outcomes = outcomes;
-        // Before clients have their replies, so that they find counted what they did.
+        // Count before sending: a client with a reply must find its request counted.
         self.publish();
         for index in touched.drain(..) {
             self.go_on(index);
@@ -322,7 +322,7 @@ impl Server {
         *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic;
     }
 
-    /// Lets those go on who waited for memory that came back, each turn another one first.
+    /// Resumes connections that wait for memory, after memory was returned. Each turn begins with the next connection.
     fn feed(&mut self) {
         if !self.context.budget.take_returned() {
             return;
@@ -455,7 +455,7 @@ impl Server {
         for &(index, flags) in &found.ready {
             let Some(connection) = self.connections.get(index) else { continue };
             if flags.intersects(broken) && !connection.wants_input(&self.context.limits) {
-                // It does not read, so it would not notice; nobody is there to take replies.
+                // The connection does not read and would not notice the hang-up; the client takes no more replies.
                 self.went_on(index, Err(End::Fault));
                 continue;
             }

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Sees to it that nothing blocks, and that replies leave at once.
+    /// Makes the socket non-blocking, and TCP send replies without delay.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(true),

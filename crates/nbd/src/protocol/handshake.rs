@@ -109,7 +109,7 @@ pub struct Handshake {
     /// The client's flags, once it sent them.
     client: Option<u16>,
     framing: Framing,
-    /// The export for which block status was asked, by its name in the catalogue.
+    /// Catalogue name of the export whose block status the client selected.
     allocation_of: Option<String>,
     options: u32,
 }
@@ -316,7 +316,7 @@ impl Handshake {
     }
 }
 
-/// The next option and its data, if all of it is there.
+/// The next option and its data; `None` until all bytes have arrived.
 fn next_option<'a>(reader: &mut Reader<'a>) -> Result<Option<(u32, &'a [u8])>, ProtocolError> {
     let mut ahead = *reader;
     if let Some(magic) = ahead.u64()

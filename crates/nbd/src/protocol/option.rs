@@ -1,4 +1,4 @@
-//! Options: what a client asks for before it uses an export, and what it is answered.
+//! Options: a client's requests before it uses an export, and the server's replies.
 
 use super::wire::{OPTION_REPLY_MAGIC, Put as _, Reader};
 
@@ -93,7 +93,7 @@ pub fn answer(out: &mut Vec<u8>, number: u32, answer: Answer, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Data of `INFO` and `GO`: an export and what to tell of it.
+/// Data of `INFO` and `GO`: an export and the wanted kinds of information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// The name of the export.
@@ -103,7 +103,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// From the data of the option; `None` if that is not its form.
+    /// Parses the data of the option; `None` if malformed.
     #[must_use]
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(data);
@@ -124,7 +124,7 @@ pub struct Contexts<'a> {
 }
 
 impl<'a> Contexts<'a> {
-    /// From the data of the option; `None` if that is not its form.
+    /// Parses the data of the option; `None` if malformed.
     #[must_use]
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(data);

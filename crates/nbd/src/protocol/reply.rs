@@ -158,15 +158,16 @@ pub enum Front {
         cookie: u64,
         /// See [`kind`].
         kind: u16,
-        /// Whether it is the last of its reply.
+        /// Whether the chunk is the last of its reply.
         last: bool,
-        /// Bytes that follow.
+        /// Bytes behind the front.
         length: u64,
     },
 }
 
 impl Front {
-    /// The front of a reply at the front of `bytes`, and its bytes; `None` when more are needed.
+    /// Parses the front of a reply at the start of `bytes`. Returns the front and its length; `None` when `bytes` ends
+    /// too early.
     ///
     /// # Errors
     /// [`ProtocolError::Magic`].

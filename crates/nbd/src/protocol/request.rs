@@ -71,7 +71,7 @@ impl Command {
         }
     }
 
-    /// The flags that it may have.
+    /// The flags allowed for the command.
     fn flags(self, framing: Framing) -> u16 {
         match self {
             Command::Read if framing >= Framing::Structured => flag::DF,
@@ -168,7 +168,7 @@ impl Header {
         if stated || self.command == Command::Write { self.length } else { 0 }
     }
 
-    /// Whether it has only flags that it may have, and those that it must have.
+    /// Whether the request has all required flags and only allowed flags.
     #[must_use]
     pub fn is_well_flagged(&self, framing: Framing) -> bool {
         let stated = self.flags & flag::PAYLOAD_LENGTH != 0;

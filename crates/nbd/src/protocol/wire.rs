@@ -8,12 +8,12 @@ pub const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 /// First word of the reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
 
-/// Takes values off the front of bytes; `None` when there are too few.
+/// Takes values off the front of bytes; `None` when too few bytes are left.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the first of `bytes` on.
+    /// A reader of `bytes` from the start.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader(bytes)
