@@ -61,7 +61,7 @@ const BY_POWER_CUTS: [Mark; 52] = [
     Mark::HeaderStale,
 ];
 
-/// Those of them that were not reached.
+/// The marks that power cuts must reach and did not.
 #[must_use]
 pub fn missed(marks: &Marks) -> Vec<Mark> {
     BY_POWER_CUTS.into_iter().filter(|mark| marks.count(*mark) == 0).collect()

@@ -32,28 +32,28 @@ pub use table::{Row, hunt_all, markdown};
 /// Crash states of one seed, at most.
 const STATES_PER_SEED: u64 = 2000;
 
-/// One seed in so many has its crash states enumerated, and another one with writes that fail.
+/// Period, in seeds, of crash enumeration, and of crash enumeration with failing writes.
 const ENUMERATE_ONE_IN: u64 = 4;
 
 /// Commands of a script that are made to fail.
 const COMMANDS: u64 = 8;
 
-/// One step in so many is a power cut or a kill, in worlds that have them.
+/// Mean number of steps between power cuts or kills.
 const CRASH_ONE_IN: u64 = 40;
 
-/// One written chunk in so many gets flipped bits.
+/// Mean number of written chunks per chunk with flipped bits.
 const FLIP_ONE_IN: u64 = 6;
 
-/// One seed in so many has a pool of large units damaged.
+/// Period, in seeds, of damage to a pool of large units.
 const LARGE_UNITS_ONE_IN: u64 = 2;
 
-/// Structures of one pool that are damaged, one after the other.
+/// Structures damaged in one pool, in turn.
 const ROUNDS: u64 = 40;
 
-/// And of one with large units: there are many more of them.
+/// As [`ROUNDS`], for a pool with large units, which has many more structures.
 const ROUNDS_OF_LARGE_UNITS: u64 = 200;
 
-/// One seed in so many has a large world too, where more chunks and more garbage collection come together.
+/// Period, in seeds, of an additional large world: more chunks and more garbage collection coincide.
 const LARGE_ONE_IN: u64 = 8;
 
 /// The test that finds a bug.
@@ -122,7 +122,8 @@ impl Method {
         Method::Situation(Situation::Changing),
     ];
 
-    /// Whether it is worth its time with this seed: many seeds find more than many states of one.
+    /// Whether the method runs with `seed`. Expensive methods skip seeds: many seeds find more than many states of one
+    /// seed.
     fn is_due(self, seed: u64) -> bool {
         match self {
             Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
@@ -162,7 +163,7 @@ impl Method {
 impl FromStr for Method {
     type Err = String;
 
-    /// One of the names, or its beginning if no other begins so.
+    /// Parses a name, or an unambiguous prefix of a name.
     fn from_str(word: &str) -> Result<Method, String> {
         let alone = [Method::Situation(Situation::TwiceWrong)];
         let all = || Method::ALL.into_iter().chain(alone);
@@ -181,10 +182,10 @@ impl FromStr for Method {
 /// What a method found with a seed.
 #[derive(Clone, Debug, Default)]
 struct Finding {
-    /// What was wrong first, if anything was.
+    /// The first wrong outcome, if any.
     wrong: Option<String>,
     panicked: bool,
-    /// Crash states that were looked at.
+    /// Crash states that were judged.
     states: u64,
 }
 
@@ -193,24 +194,24 @@ struct Finding {
 pub struct Caught {
     /// By which test.
     pub by: Method,
-    /// Whether the engine stopped itself, as opposed to a wrong answer.
+    /// Whether the engine panicked; otherwise an answer was wrong.
     pub panicked: bool,
     /// With which seed.
     pub seed: u64,
-    /// The first thing that was wrong.
+    /// The first wrong outcome.
     pub what: String,
 }
 
-/// What came of looking for a bug.
+/// The result of the hunt for a bug.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The bug, if it was found.
     pub caught: Option<Caught>,
-    /// Crash states that were enumerated, without those of the runs in comparison.
+    /// Crash states that were enumerated, without the states of comparison runs.
     pub states: u64,
     /// The time it took.
     pub elapsed: Duration,
-    /// Findings that are there without the bug too: seed, method and what it was.
+    /// Findings that also appear without the bug: seed, method and description.
     pub without: Vec<(u64, Method, String)>,
 }
 

@@ -27,7 +27,7 @@ const ACTIONS_AT_ONCE: u64 = 1 << 14;
 /// The identity of every simulated pool.
 pub const POOL: PoolId = PoolId(*b"simulated pool 1");
 
-/// What an engine tells its host.
+/// An event from the engine to its host.
 #[derive(Debug)]
 pub enum Event {
     /// A request ended.
@@ -36,22 +36,22 @@ pub enum Event {
     Notice(Notice),
 }
 
-/// How a request ended, and where damage was found meanwhile.
+/// The result of a request, and the damage found meanwhile.
 pub type Answer = (Result<Reply, HostError>, Vec<Location>);
 
-/// What reading everything showed: the volumes, and every error of a read, of many blocks or of one.
+/// The result of reading all blocks: the volumes, and every failed read, of many blocks or of one.
 pub type Survey = (Vec<FoundVolume>, Vec<(Extent, HostError)>);
 
-/// Why a pool cannot be looked at.
+/// Why a pool cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It was refused.
+    /// The opening was refused.
     Refused(OpenError),
-    /// Nothing more happens, though something should.
+    /// The machine has no next event, but work is pending.
     Stuck(&'static str),
-    /// The machine was stopped before it was over.
+    /// The machine was stopped early.
     Stopped,
-    /// A unit counts as if it held so many blocks, and the maps lead to another number of them.
+    /// A unit's valid count, and the different number of blocks that the maps lead to.
     Miscounted(UnitId, u32, u32),
 }
 
@@ -211,8 +211,8 @@ impl Machine {
         }
     }
 
-    /// A device with zones lets so many be active at once, beside those of superblocks. One that it failed to finish
-    /// stays active.
+    /// Asserts the device's limit of active zones, superblock zones excluded. Skipped after a failed finish, since the
+    /// zone stays active.
     fn count_zones(&self, cmd: &DeviceCmd<Data>) {
         let DeviceCmd::WriteChunk(chunk) = cmd else { return };
         let at = chunk.header.origin.location;
@@ -372,7 +372,7 @@ impl Machine {
             Some(self.arena.read(self.arena.gather(&sectors)))
         };
         match self.engine.miscounted(read) {
-            // What nobody could read when its volume was deleted stays counted (ADR 0028).
+            // Blocks of map pages that were unreadable when their volume was deleted stay counted (ADR 0028).
             Some((_, counted, led_to)) if counted > led_to && self.pages_lost() > 0 => {}
             Some((unit, counted, led_to)) => {
                 return Err(Trouble::Miscounted(unit, counted, led_to));
@@ -413,7 +413,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads blocks, when nothing else is asked for. `None` means that the engine reports an error.
+    /// Reads blocks while no other request is pending. `None` means that the engine reports an error.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].

@@ -1,7 +1,7 @@
-//! Rare situations made common: settings for mistakes that a mix of everything hardly ever comes across.
+//! Rare situations made common: settings for bugs that a general mix hardly ever finds.
 //!
-//! Each was found by asking why a deliberate bug was not caught: what must come together for it to show, and which
-//! settings bring just that together. They say nothing about what goes wrong then; the model judges, as ever.
+//! Each situation comes from a deliberate bug that was not caught. The settings bring together the conditions under
+//! which the bug shows. The model judges the outcome, as in every other world.
 
 use std::str::FromStr;
 
@@ -17,13 +17,13 @@ use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings, geometry};
 use crate::wrong::Wrong;
 
-/// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
+/// Random crash states of each point. Few states of many points: a bug shows in any state, but only briefly.
 const PER_POINT: u64 = 1;
 
 impl FromStr for Situation {
     type Err = String;
 
-    /// One of the names, or its beginning.
+    /// Parses a name, or an unambiguous prefix of a name.
     fn from_str(word: &str) -> Result<Situation, String> {
         let mut fitting = Situation::ALL.into_iter().filter(|one| one.name().starts_with(word));
         match (fitting.next(), fitting.next()) {

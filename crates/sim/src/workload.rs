@@ -75,7 +75,7 @@ impl Mix {
         let (creates, deletes, resizes) = (weight(4), weight(3), weight(4));
         let (closes, scrubs) = (weight(3), weight(3));
         let weights = [100, trims, reads, flushes, creates, deletes, resizes, closes, scrubs];
-        // From a pool that is nearly empty to one that does not hold all that its volumes promise.
+        // From a nearly empty pool to an overcommitted pool.
         let total_blocks = (capacity * (20 + rng.below(120)) / 100).max(16);
         Mix {
             weights,

@@ -76,7 +76,7 @@ enum Pending {
     },
     Scrub,
     Close,
-    /// What cannot be: it is refused, and nothing comes of it.
+    /// An invalid request: the engine must refuse it without effect.
     Nonsense,
 }
 
@@ -91,7 +91,7 @@ pub struct World {
     pub machine: Machine,
     /// What must be so.
     pub model: Model,
-    /// Everything that was wrong so far.
+    /// All wrong outcomes until now.
     pub wrong: Vec<String>,
     seed: u64,
     rng: Rng,
@@ -300,7 +300,7 @@ impl World {
         Step::Down
     }
 
-    /// There is nothing more to be learned from this world.
+    /// Ends the world: its pool cannot be judged any more.
     fn give_up(&mut self) {
         (self.down, self.lost) = (true, true);
         self.issued = self.settings.requests;
@@ -319,7 +319,7 @@ impl World {
         self.submit_wish(wish)
     }
 
-    /// Whether there is anything to go on with: nothing is wrong, and the pool opens.
+    /// Whether the world can go on: no outcome was wrong, and the pool opens.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.wrong.is_empty() && !self.lost
@@ -549,8 +549,8 @@ impl World {
         self.came_back(false);
     }
 
-    /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be
-    /// drained, or is lost; or, when that is done, without it and all that it ever held. Returns whether it is.
+    /// May change the devices of the next opening. A device is added; or, in a closed pool, a device becomes draining,
+    /// lost, or, once empty, detached and wiped. Returns whether the devices changed.
     fn change_devices(&mut self, image: &mut Image) -> bool {
         let Some(next) = self.settings.changes.first() else { return false };
         let in_state = |state| {
@@ -570,7 +570,7 @@ impl World {
             if !self.closed || self.atlas_is_damaged() {
                 return false;
             }
-            // One with records or pages of maps is not given up.
+            // Only a device without superblock records and map pages is wiped.
             if let Some(blocks) = blocks_on(&self.arena, image, &units) {
                 units.map(UnitId).for_each(|unit| image.wipe(unit));
                 let now = self.model.now();
@@ -585,7 +585,7 @@ impl World {
         true
     }
 
-    /// Forgets what was on its way, and returns the seed of the next opening.
+    /// Forgets all pending requests, and returns the seed of the next opening.
     fn begin_anew(&mut self) -> u64 {
         self.openings += 1;
         self.pending.clear();
@@ -594,7 +594,7 @@ impl World {
         self.seed.wrapping_add(self.openings)
     }
 
-    /// Opens the pool, and judges what is found. One that was closed in order has nothing to replay.
+    /// Opens the pool and judges its content. A pool closed in order must have nothing to replay.
     fn came_back(&mut self, clean: bool) {
         match self.machine.wait_until_open() {
             Ok(opened) => self.judge_opened(opened, clean),
@@ -605,7 +605,7 @@ impl World {
         self.reserve_again(!hasty);
     }
 
-    /// Reads everything, for the errors of it; nothing may be on its way.
+    /// Reads all blocks to find read errors. No request may be pending.
     pub fn read_all(&mut self) {
         if !self.takes_requests() {
             return;
@@ -658,7 +658,7 @@ impl World {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
-            // What goes on when all was asked for may take longer than it ever gets between two power cuts.
+            // Background work after the last request may take longer than the time between two power cuts.
             if crash_one_in > 0 && in_vain < IN_VAIN / 2 && self.rng.below(crash_one_in) == 0 {
                 in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
                 asked = self.issued;

@@ -1,6 +1,6 @@
-//! One member of a group that is wrong: the same one in all of a world's life, so that the others have everything.
+//! The wrong member of a group. A world never changes its wrong member: the other members hold all data.
 //!
-//! Nothing is excused for it. Whatever such a member holds or loses, what was flushed must be read as it was written.
+//! The wrong member excuses no error. Flushed data must read back as written.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ const FLIPS: u64 = 6;
 pub enum How {
     /// Bits are flipped at any time, anywhere: in data, parity, labels and logs.
     Flips,
-    /// It is put back to what it durably held at some time before.
+    /// The member returns to an earlier durable state.
     RolledBack,
     /// Its flushes do nothing.
     Lies,
@@ -101,7 +101,7 @@ impl Wrong {
     }
 }
 
-/// Flips bits in some sectors of these units that hold something.
+/// Flips bits in some non-zero sectors of the units.
 fn flip(arena: &Rc<Arena>, image: &mut Image, units: &Range<u32>, rng: &mut Rng) {
     let held = |unit: u32| {
         let sectors = image.unit(UnitId(unit)).iter().zip(0..);
