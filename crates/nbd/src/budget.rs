@@ -4,7 +4,7 @@
 //! first served. Only connections whose clients take their replies may borrow.
 //!
 //! Invariants:
-//! * All connections together have no more than [`Limits::memory`], or what one request takes if that is more.
+//! * All connections together hold at most [`Limits::memory`], or the memory of one request if larger.
 //! * While the common half is not lent, any request fits into the common half.
 
 use crate::Limits;

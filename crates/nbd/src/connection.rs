@@ -1,10 +1,10 @@
 //! One connection: bytes from its socket to requests, outcomes to bytes.
 //!
 //! Invariants:
-//! * `requests` and `bytes` count what was begun and whose reply is not sent; no request begins beyond the limits, nor
-//!   without memory from the budget of all.
-//! * A connection is forgotten only when the target has completed all that it was handed, so connections that come and
-//!   go cannot pile up work.
+//! * `requests` and `bytes` count requests from their beginning until their reply is sent. A request begins only within
+//!     the limits and with memory from the common budget.
+//! * A connection is forgotten only after the target has completed all its requests: short connections cannot pile up
+//!   work.
 
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct Context {
     /// How much of it connections may have.
     pub(crate) budget: Budget,
     pub(crate) traffic: Traffic,
-    /// Requests that were handed to targets so far.
+    /// Requests submitted to targets.
     pub(crate) submitted: u64,
     pub(crate) clock: Clock,
     /// Start of the current turn.
@@ -107,11 +107,11 @@ pub(crate) struct Connection {
     starved: bool,
     /// Takes no more requests, and ends when those that it has are answered.
     stopping: bool,
-    /// There may be more to read, though the socket will not say so.
+    /// Input may be left, although the socket will not report readiness again.
     more: bool,
     /// When it began.
     began: Instant,
-    /// When anything was last sent or received.
+    /// Time of the last bytes sent or received.
     moved: Instant,
     /// The head of a reply that is being made.
     head: Vec<u8>,
@@ -188,8 +188,8 @@ impl Connection {
         self.socket.is_none() && self.in_target == 0
     }
 
-    /// When it is too late, if nothing moves until then; sooner for those who have more than their part of the memory
-    /// if others are `short` of it.
+    /// Time at which the connection is closed if no bytes move. Earlier for a connection beyond its part of the memory,
+    /// if other connections are `short` of memory.
     pub(crate) fn deadline(&self, context: &Context, short: bool) -> Option<Instant> {
         let limits = &context.limits;
         let patience = |since: Instant, patience: Duration| since.checked_add(patience);
@@ -347,8 +347,8 @@ impl Connection {
         self.send(context)
     }
 
-    /// Begins to encrypt, after the answer that says so has left. What came before the client could know of that answer
-    /// is nobody's word.
+    /// Begins encryption, after the answer has been sent. Plain bytes received ahead of the answer end the connection:
+    /// an attacker may have injected them.
     fn encrypt(&mut self, context: &mut Context) -> Result<(), End> {
         self.send(context)?;
         let ready = self.output.is_empty() && self.input.bytes().is_empty();
@@ -499,8 +499,7 @@ impl Connection {
     }
 }
 
-/// What keeps track of a request, in bytes. Chosen, not measured; also what a reply about allocation takes is not far
-/// from it.
+/// Bytes that track a request. Chosen, not measured; a block status reply takes about the same.
 const TRACKING: u64 = 256;
 
 /// Memory for a request: tracking, plus a buffer for its payload or the data it reads.

@@ -100,7 +100,7 @@ impl Catalogue for Exports {
     }
 
     fn facts(&self, name: &str) -> Option<Facts> {
-        /// What most storage is best at.
+        /// Preferred block size: best for most storage.
         const PREFERRED: u32 = 4096;
         let (export, _) = self.enter(name)?;
         let info = export.target.info();
@@ -115,7 +115,7 @@ impl Catalogue for Exports {
     }
 }
 
-/// A flush of a target covers all that was complete before, whoever wrote it: so several connections are safe.
+/// A target's flush covers all completed writes of all connections. Several connections to one export are safe.
 fn flags(export: &Export, features: thermocline_target::Features) -> u16 {
     let writes = !export.read_only;
     let zeroes = writes && features.zeroes;

@@ -1,12 +1,12 @@
-//! What connections may take.
+//! Limits of connections.
 
 use std::time::Duration;
 
 /// Bounds. The defaults are chosen, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once. For one more, the oldest that has not finished its handshake is closed; if all have, the
-    /// new one is.
+    /// Connections at once. At the limit a new connection replaces the oldest connection in its handshake; if no
+    /// connection is in its handshake, the new connection is closed.
     pub connections: usize,
     /// Unanswered requests of a connection, at most. At the limit no further request is read.
     pub requests: usize,

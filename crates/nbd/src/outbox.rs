@@ -1,4 +1,4 @@
-//! What targets have to say, on its way to the thread of the server.
+//! Outcomes of requests, on their way from targets to the server's thread.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<Given, TargetError>,
 }
 
-/// Takes outcomes from any thread, and wakes the one that waits for them.
+/// Takes outcomes from any thread, and wakes the server's thread.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     outcomes: Mutex<Vec<Outcome>>,
@@ -64,7 +64,7 @@ impl Outbox {
     }
 
     fn ring(&self) {
-        // Full: it is readable already.
+        // A full socket is readable already.
         let _pending = (&self.wake_tx).write(&[1]);
     }
 
@@ -80,7 +80,7 @@ impl Outbox {
         self.server.prepare(|| !lock().is_empty())
     }
 
-    /// Ends [`Outbox::prepare_wait`]. `readable` says whether [`Outbox::descriptor`] is readable.
+    /// Ends [`Outbox::prepare_wait`]. `readable`: whether [`Outbox::descriptor`] is readable.
     pub(crate) fn end_wait(&self, readable: bool) {
         self.server.end();
         if readable {

@@ -67,7 +67,7 @@ impl Output {
     /// Appends a reply that holds `bytes` of its connection's share until it is sent.
     ///
     /// # Panics
-    /// If the head is longer than one is.
+    /// If the head is longer than 48 bytes.
     pub(crate) fn push_reply(&mut self, head: &[u8], body: Body, bytes: u64) {
         let mut piece = Piece { head: [0; HEAD], head_len: head.len() as u8, body, bytes };
         piece.head[..head.len()].copy_from_slice(head);

@@ -18,7 +18,7 @@ use crate::outbox::{Outbox, Outcome};
 use crate::socket::{Readiness, Socket, Stream};
 use crate::{Exports, Limits, Tls, Traffic, Transport};
 
-/// What buffers of requests keep of their memory for later. Chosen, not measured.
+/// Bytes of free buffers kept for reuse. Chosen, not measured.
 const MEMORY: usize = 32 << 20;
 
 /// Connections accepted in a row before the server turns to the open connections. Chosen, not measured.
@@ -65,7 +65,7 @@ impl Listener {
             Listening::Unix(socket) => Stream::Unix(socket.accept()?.0),
             Listening::Tcp(socket) => Stream::Tcp(socket.accept()?.0),
         };
-        // Who is gone already is no reason not to let others in.
+        // A client that is already gone must not stop further accepts.
         stream.prepare().map_err(|_| io::ErrorKind::ConnectionAborted)?;
         Ok(Socket::new(stream))
     }
@@ -78,7 +78,7 @@ impl Listener {
     }
 }
 
-/// Stops a server, tells what it counted, and wakes it, from any thread.
+/// Stops a server, reads its counters and wakes it, from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     outbox: Arc<Outbox>,
@@ -88,7 +88,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From now on nobody is let in and nothing is begun; connections end when what they have begun is answered.
+    /// Stops the server: no new connections, no new requests. A connection ends when its requests are answered.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.outbox.wake();
@@ -105,7 +105,7 @@ impl Stopper {
         self.outbox.wake();
     }
 
-    /// What was counted; of requests that a target carried out, all that were answered.
+    /// The counters, which include every answered request of a target.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,11 +132,11 @@ pub struct Server {
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
     context: Context,
-    /// Turns in which memory was handed out to those who wait for it.
+    /// Turns in which waiting connections got memory.
     fed: usize,
     outcomes: Vec<Outcome>,
     found: Found,
-    /// Connections that have something to send or to go on with.
+    /// Connections with replies to send or requests to begin.
     touched: Vec<usize>,
     stopper: Stopper,
     stopping: bool,
@@ -233,15 +233,15 @@ impl Server {
         self.connections.is_empty()
     }
 
-    /// Sends what can be sent and takes what has arrived. If there is nothing to do, waits for a socket, for one of
-    /// `others`, for a target or a [`Stopper`], at most for `wait`.
+    /// Sends replies and receives requests. If idle, waits at most `wait` for a socket, a descriptor of `others`, a
+    /// target or a [`Stopper`].
     pub fn turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
         let wait = self.begin_turn(wait);
         self.end_turn(wait, others);
     }
 
-    /// The part of [`Server::turn`] before it waits. Returns for how long it would wait; until [`Server::end_turn`] it
-    /// is as if it waited.
+    /// The part of [`Server::turn`] before the wait. Returns the time to wait. The server counts as waiting until
+    /// [`Server::end_turn`].
     pub fn begin_turn(&mut self, wait: Option<Duration>) -> Option<Duration> {
         let busy = self.prepare();
         let is_over = self.stopping && self.is_idle() && !self.stopper.is_over();
@@ -250,7 +250,7 @@ impl Server {
         if ready_already { Some(Duration::ZERO) } else { wait }
     }
 
-    /// The part of [`Server::turn`] that waits, and what follows.
+    /// The wait of [`Server::turn`] and the part behind it.
     pub fn end_turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
         let found = std::mem::take(&mut self.found);
         let found = self.poll(found, wait, others);
@@ -273,11 +273,11 @@ impl Server {
         let limits = &self.context.limits;
         let more = self.connections.iter().any(|(_, connection)| connection.has_more(limits));
         let fed = self.context.budget.has_returned() && self.starved().next().is_some();
-        // Targets that live on this thread have to get at what was submitted.
+        // Do not wait: targets on the server's thread must carry out the submitted requests.
         stopped || more || fed || self.context.submitted > before
     }
 
-    /// Begins to stop, if that was asked for. Returns whether it just did.
+    /// Begins a requested stop. Returns whether the stop began now.
     fn take_stop(&mut self) -> bool {
         if self.stopping || !self.stopper.stop.load(Ordering::Acquire) {
             return false;
@@ -369,7 +369,7 @@ impl Server {
         }
     }
 
-    /// How long to wait: not beyond the moment when somebody is late.
+    /// Time to wait: at most until the next deadline of a connection.
     fn patience(&self, wait: Option<Duration>) -> Option<Duration> {
         let (context, short) = (&self.context, self.is_short_of_memory());
         let late = self.connections.iter();
@@ -408,7 +408,7 @@ impl Server {
             tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
             tv_nsec: wait.subsec_nanos().into(),
         });
-        // An error is a signal, or a shortage of memory: nothing is ready then.
+        // On an error, a signal or a shortage of memory, no descriptor is ready.
         if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
             let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
             found.woken = is_ready(&fds[0]);
@@ -514,7 +514,7 @@ impl Server {
         self.go_on(index);
     }
 
-    /// Closes connections that nothing moved on for too long.
+    /// Closes connections past their deadline.
     fn close_the_late(&mut self) {
         let (context, short) = (&self.context, self.is_short_of_memory());
         let is_late = |one: &Connection| {

@@ -67,8 +67,8 @@ impl Session {
         !(inside && request.length > 0 && whole(request.offset) && whole(request.length))
     }
 
-    /// Hands a request to the target; its outcome comes out of `outbox` under `number`. `buffer` is the payload of a
-    /// write, and memory for what is read.
+    /// Submits a request to the target. The outcome arrives in `outbox` under `number`. `buffer` is the payload of a
+    /// write, or memory for the data of a read.
     pub(crate) fn submit(
         &self,
         request: &Header,
@@ -100,12 +100,12 @@ impl Session {
             }
             Command::Flush => Request::Flush { done },
             Command::Trim if !fua => Request::Trim { offset, length, done },
-            // A target's trim reads as zeroes, so zeroing is one that can be durable.
+            // A trimmed range reads as zeroes: zeroing with FUA is a durable trim.
             Command::Trim | Command::WriteZeroes => {
                 let no_hole = request.has(flag::NO_HOLE);
                 Request::WriteZeroes { offset, length, no_hole, fua, done }
             }
-            // Nothing is loaded ahead: the request is a hint.
+            // Cache is a hint: ignore it.
             _ => return done.complete(Ok(())),
         });
     }

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 
-/// Why there is no encryption.
+/// Why encryption cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -20,7 +20,7 @@ pub enum TlsError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What was looked for.
+        /// The kind of PEM section.
         what: &'static str,
         /// Why not.
         source: Box<pem::Error>,

@@ -7,7 +7,7 @@ pub struct Traffic {
     pub open: u64,
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Connections that were closed because there were too many.
+    /// Connections that were closed at the limit of connections.
     pub crowded_out: u64,
     /// Connections that were closed because the client did not keep to the protocol or its time.
     pub thrown_out: u64,

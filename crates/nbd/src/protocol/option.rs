@@ -42,7 +42,7 @@ pub enum Answer {
     Ack,
     /// An export.
     Server,
-    /// Something about an export.
+    /// Information about an export.
     Info,
     /// A metadata context.
     MetaContext,
@@ -54,7 +54,7 @@ pub enum Answer {
     Invalid,
     /// Only after `STARTTLS`.
     TlsRequired,
-    /// There is no such export.
+    /// The export does not exist.
     Unknown,
     /// The option is longer than is taken.
     TooBig,
@@ -130,7 +130,7 @@ impl<'a> Contexts<'a> {
         let mut reader = Reader::new(data);
         let name = reader.text().filter(|name| name.len() <= NAME_MAX)?;
         let count = reader.u32()?;
-        // Each takes four bytes at least: no count makes more of them than there are bytes.
+        // Each query takes at least four bytes: the received bytes bound the number of queries.
         let queries = (0..count).map(|_| reader.text()).collect::<Option<_>>()?;
         reader.rest().is_empty().then_some(Contexts { name, queries })
     }

@@ -26,7 +26,7 @@ pub enum Command {
     Read,
     /// Write the payload.
     Write,
-    /// End the conversation; there is no reply.
+    /// End the connection, without a reply.
     Disconnect,
     /// Make durable.
     Flush,
@@ -36,7 +36,7 @@ pub enum Command {
     Cache,
     /// Make zero.
     WriteZeroes,
-    /// Tell what is allocated.
+    /// Report allocation.
     BlockStatus,
     /// Anything else.
     Other(u16),
@@ -94,7 +94,7 @@ pub mod flag {
     pub const DF: u16 = 1 << 2;
     /// One extent is enough.
     pub const REQ_ONE: u16 = 1 << 3;
-    /// Zeroes only if that is faster than writing them.
+    /// Fail unless zeroing is faster than writing zeroes.
     pub const FAST_ZERO: u16 = 1 << 4;
     /// The length is that of a payload behind the request; extended requests only.
     pub const PAYLOAD_LENGTH: u16 = 1 << 5;

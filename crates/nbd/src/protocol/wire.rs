@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(*taken))
     }
 
-    /// A text behind its length of four bytes. What is not UTF-8 is no text.
+    /// A text behind its length of four bytes; `None` if the bytes are not UTF-8.
     pub fn text(&mut self) -> Option<&'a str> {
         let length = self.u32()?;
         std::str::from_utf8(self.bytes(length as usize)?).ok()
