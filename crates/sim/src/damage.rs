@@ -31,7 +31,7 @@ const PATIENCE: u64 = 1 << 20;
 /// Blocks of users that are hit at once, at most.
 const MOST_BLOCKS: u64 = 6;
 
-/// What happens to a structure.
+/// Kind of damage to a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
     /// One to three bits flip.
@@ -54,7 +54,7 @@ impl Damage {
 pub enum Ending {
     /// Closed in order.
     Closed,
-    /// Flushed and left alone: what came after the checkpoint is to be replayed.
+    /// Flushed and left alone: recovery must replay all chunks behind the checkpoint.
     Flushed,
 }
 
@@ -74,9 +74,9 @@ pub struct Tally {
 /// Results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// By what was hit, and how.
+    /// Tallies by ending, damaged structure and kind of damage.
     pub tallies: BTreeMap<(Ending, Structure, Damage), Tally>,
-    /// What was wrong, with the seed and the number of the injection.
+    /// Wrong outcomes, with the seed and the number of the injection.
     pub wrong: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ struct Range {
     machine: Machine,
     rng: Rng,
     sound: Image,
-    /// What was on media before half of the requests.
+    /// The media halfway through the requests.
     earlier: Image,
     damaged: Image,
     expected: Vec<FoundVolume>,
@@ -137,7 +137,7 @@ struct Range {
 }
 
 impl Range {
-    /// `None` if the seed comes to nothing worth damaging.
+    /// `None` if the seed's pool has no structure worth damaging.
     fn new(seed: u64, settings: &Settings, ending: Ending, report: &mut Report) -> Option<Range> {
         let mut half = settings.clone();
         half.requests /= 2;
@@ -216,7 +216,7 @@ impl Range {
         let candidates: Vec<usize> = (0..self.targets.len())
             .filter(|&index| self.targets[index].structure == structure)
             .collect();
-        // All copies of the record that counts, every other time.
+        // Every other time, all copies of the newest record.
         let copies = structure == Structure::Newest && self.rng.below(2) == 0;
         let wanted: Vec<usize> = if copies {
             candidates
@@ -377,7 +377,7 @@ fn rest(world: &mut World, ending: Ending) -> Option<()> {
     Some(())
 }
 
-/// Scrubs, and returns where something is wrong. What is found twice, through the map and in its unit, counts twice.
+/// Scrubs, and returns the damaged places. Damage found twice, through the map and in its unit, counts twice.
 fn scrub(machine: &mut Machine) -> Result<BTreeSet<Location>, String> {
     let (reply, hits) = ask(machine, HostRequest::Scrub)?;
     match reply {
@@ -387,8 +387,8 @@ fn scrub(machine: &mut Machine) -> Result<BTreeSet<Location>, String> {
     }
 }
 
-/// Submits a request when nothing else is asked for, and waits until nothing more happens. Returns the answer, and what
-/// was noticed to be damaged meanwhile.
+/// Submits a request while no other request is pending, and waits until the machine is idle. Returns the answer, and
+/// the damage noticed meanwhile.
 fn ask(
     machine: &mut Machine,
     request: HostRequest<Data>,

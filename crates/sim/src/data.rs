@@ -1,9 +1,9 @@
 //! Blocks of real bytes, and the handles of them that go through the engine.
 //!
 //! Invariants:
-//! * A block in an [`Arena`] never changes. So its checksum and what it shows are computed once, and a simulated medium
-//!   is an array of numbers: copying it, or going back to an earlier one, costs next to nothing.
-//! * What a block shows is decided by all of its 4096 bytes, never by where it was found.
+//! * A block in an [`Arena`] never changes. Its checksum and content are computed once. A simulated medium is an array
+//!    of block numbers, cheap to copy and to restore.
+//! * All 4096 bytes of a block decide its content, never the place of the block.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -275,7 +275,7 @@ impl Arena {
         *block.crc.get_or_insert_with(|| crc32c(&block.bytes))
     }
 
-    /// A block of a user in at most `room` bytes, if it is one of those that pack: half of all versions.
+    /// A user block packed into at most `room` bytes; half of all versions can be packed.
     fn packed<'a>(&self, block: BlockId, packer: &'a mut Packer, room: usize) -> Option<&'a [u8]> {
         match self.content(block) {
             Content::User(stamp) if stamp.version % 2 == 0 => {

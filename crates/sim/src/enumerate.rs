@@ -2,8 +2,8 @@
 //! recovered, read and judged.
 //!
 //! Invariants:
-//! * The world itself goes on as if nothing had been looked at.
-//! * One state is named by seed, point and index, and can be looked at again alone.
+//! * Judging states does not affect the world.
+//! * Seed, point and index name a state. A state can be replayed alone.
 
 use thermocline_engine::{Marks, take_marks};
 use thermocline_types::Rng;
@@ -53,7 +53,7 @@ pub struct Report {
     pub points: u64,
     /// What was wrong.
     pub failures: Vec<Failure>,
-    /// What the seeds drew.
+    /// The draws of the seeds.
     pub drawn: Drawn,
     /// How often each mark of the engine was reached.
     pub marks: Marks,
@@ -186,7 +186,7 @@ impl Prober {
         }
     }
 
-    /// Recovers what is in `self.image`, now and then with further power cuts on the way.
+    /// Recovers the pool in `self.image`, now and then with more power cuts during recovery.
     fn judge(&mut self, world: &World, place: Place, report: &mut Report) -> Result<(), String> {
         let mark = world.arena.mark();
         let mut rng = Rng::new(place.seed ^ place.point << 40 ^ place.state << 8);
@@ -201,7 +201,7 @@ impl Prober {
         let found = self.recover(world, rng.next_u64())?;
         judge(world, &found)?;
         if twice {
-            // What was found and not changed must be found again.
+            // A second recovery must find the same content.
             report.states += 1;
             let state = self.machine.disk.cache().random_state(&mut rng);
             self.machine.disk.cache().crash(&state, &mut self.image);

@@ -1,15 +1,15 @@
 //! Faults of a device: which command fails how, and the record of what was broken.
 //!
 //! Invariants:
-//! * What fails follows from the rules, the seed and the order of commands alone.
-//! * Whatever goes wrong is in the record. What of it may show, the atlas of the disk knows.
+//! * Rules, seed and the order of commands alone decide which commands fail.
+//! * The record has every fault. The disk's atlas has the visible effects.
 
 use thermocline_engine::wire::{Encoding, IoCmd};
 use thermocline_engine::{DeviceError, UnitCondition};
 use thermocline_format::{Geometry, Location};
 use thermocline_types::{Rng, Time};
 
-/// Kinds of commands, as far as faults tell them apart.
+/// Kinds of commands, as far as faults distinguish commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandKind {
     /// A chunk is written.
@@ -28,7 +28,7 @@ pub enum CommandKind {
     Flush,
     /// Units are reported.
     Report,
-    /// A member of a device gets anew what the others have right, or is not believed any more.
+    /// A member of a device is repaired from the other members, or is marked as distrusted.
     Heal,
 }
 
@@ -51,7 +51,7 @@ impl CommandKind {
         }
     }
 
-    /// Whether media change by it.
+    /// Whether commands of the kind change media.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, CommandKind::WriteChunk | CommandKind::WriteSuperblock)
@@ -134,11 +134,11 @@ pub struct Injected {
     pub command: u64,
     /// Its kind.
     pub kind: CommandKind,
-    /// What happened to it.
+    /// The fault of the command.
     pub fault: Fault,
     /// Where the command was to do its work, if it has a place.
     pub at: Option<Location>,
-    /// Where it did something instead.
+    /// The place that was hit instead.
     pub instead: Option<Location>,
 }
 
@@ -175,7 +175,7 @@ impl Injector {
         self.rules.insert(0, rule);
     }
 
-    /// Does nothing from now on; the record stays.
+    /// Stops all faults; keeps the record.
     pub fn heal(&mut self) {
         self.rules.clear();
     }

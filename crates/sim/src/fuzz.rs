@@ -96,7 +96,7 @@ fn operate(world: &mut World, bytes: &mut Bytes<'_>, failing: bool) {
     }
 }
 
-/// A request that cannot be carried out, whatever the pool holds.
+/// A request that no pool can carry out.
 fn nonsense(world: &World, bytes: &mut Bytes<'_>) -> HostRequest<Data> {
     let volumes: Vec<_> = world.model.volumes().map(|(volume, _)| volume).collect();
     let any = volumes.get(bytes.next() as usize % volumes.len().max(1)).copied();

@@ -1,8 +1,8 @@
-//! Deliberate bugs of the engine, and which of the tests here finds each. A bug that none finds shows a blind spot.
+//! Deliberate bugs of the engine, and the tests that find each bug. An uncaught bug shows a blind spot of the tests.
 //!
 //! Invariants:
-//! * What goes wrong counts only if it goes right in the same run without the bug.
-//! * The same bug and budget give the same answer, but for the time that it took.
+//! * A failure counts only if the same run succeeds without the bug.
+//! * The same bug and budget give the same result, except for the elapsed time.
 
 mod table;
 
@@ -71,9 +71,9 @@ pub enum Method {
     FailingEnumeration,
     /// A world in which each command fails once.
     FailingCommands,
-    /// A world on a device that flips bits of what is written.
+    /// A world on a device that flips bits of writes.
     FlippedBits,
-    /// Bits are flipped while nothing happens; then everything is read, rewritten around and read again.
+    /// Bits are flipped at rest; then all blocks are read, further blocks are written, and all blocks are read again.
     DamageAtRest,
     /// A structure of a pool that was flushed, but not closed, is damaged before it is opened again.
     DamagedStructures,
@@ -85,7 +85,7 @@ pub enum Method {
     OlderHome,
     /// A member of a group is wrong, then scrubbed, and then another one is wrong.
     ScrubHeals,
-    /// Crash states of a world in which something rare is common.
+    /// Crash states of a world in which a rare situation is common.
     Situation(Situation),
 }
 
@@ -224,7 +224,7 @@ pub struct HuntBudget {
     pub states: u64,
     /// Time at most; checked between runs.
     pub time: Duration,
-    /// With this method alone, and with every seed; `None` means with all.
+    /// The only method, run with every seed; `None` means all methods.
     pub only: Option<Method>,
 }
 
@@ -312,7 +312,7 @@ fn crowded_or_small(seed: u64, bug: Option<Bug>) -> Settings {
     settings
 }
 
-/// Which commands fail, how, and one in how many. Chunks come first, since most of what can go wrong does with them.
+/// Failing commands, faults, and the mean number of commands per fault. Chunks are first: most failures concern chunks.
 const FAILING: [(CommandKind, Fault, u64); 9] = [
     (CommandKind::WriteChunk, Fault::Fail(DeviceError::Io), 20),
     (CommandKind::WriteChunk, Fault::FailTorn(DeviceError::Io), 5),
@@ -376,8 +376,8 @@ fn flipped_bits(seed: u64, bug: Option<Bug>) -> Finding {
     first(world.wrong)
 }
 
-/// Runs half of a world, flips a bit in every second block of users' data on media, reads everything, and goes on: what
-/// was damaged is unreadable from now on, and nothing else.
+/// Runs half of a world, flips a bit in every second block of user data on media, reads all blocks, and goes on. Only
+/// damaged blocks may be unreadable.
 fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
     let mut world = World::new(seed, small(seed, bug), Vec::new());
     let half = world.settings.requests / 2;

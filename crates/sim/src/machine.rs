@@ -14,14 +14,14 @@ use crate::disk::{Disk, Image};
 use crate::faults::CommandKind;
 use crate::model::FoundVolume;
 
-/// Completions after which something that should be over is taken to go on for ever.
+/// Completions after which pending work counts as endless.
 pub(crate) const PATIENCE: u64 = 1 << 20;
 
 /// So many turns a single request may take. What goes on for longer never ends: it is told before records written over
 /// and over fill the memory.
 const TURNS_OF_REQUEST: u64 = 1 << 14;
 
-/// So many actions the engine may want before anything completes.
+/// Actions of the engine before a completion, at most.
 const ACTIONS_AT_ONCE: u64 = 1 << 14;
 
 /// The identity of every simulated pool.
@@ -145,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Drops the engine, and opens the pool anew on what is on media.
+    /// Drops the engine, and opens the pool on `image`.
     ///
     /// # Panics
     /// When the configuration cannot work.
@@ -182,16 +182,16 @@ impl Machine {
         self.disk.cache().next_change() > self.first_change
     }
 
-    /// A name for a request that no other has.
+    /// A unique request identifier.
     pub fn request_id(&mut self) -> RequestId {
         self.next_request += 1;
         RequestId(self.next_request)
     }
 
-    /// Carries out what the engine wants, and appends what it says to `events`.
+    /// Carries out the engine's actions, and appends its events to `events`.
     ///
     /// # Panics
-    /// When it wants more and more without end.
+    /// When the engine emits actions without end.
     pub fn pump(&mut self, events: &mut Vec<Event>) {
         let mut actions = 0;
         while let Some(action) = self.engine.poll_action() {
@@ -235,7 +235,7 @@ impl Machine {
         assert!(maps <= bound || !sound, "{maps} bytes for maps, which may have {bound}");
     }
 
-    /// Lets the next thing happen: a command completes, or time passes for the engine. Returns whether anything did.
+    /// Runs the next event: a command completes, or a timer of the engine expires. Returns `false` without an event.
     pub fn turn(&mut self) -> bool {
         let wake = self.engine.poll_timeout();
         match (self.disk.next_completion(), wake) {
@@ -297,7 +297,7 @@ impl Machine {
         }
     }
 
-    /// Has a request carried out, when nothing else is asked for. Returns its answer, and where damage was found
+    /// Carries out a request while no other request is pending. Returns the answer, and the damaged places found
     /// meanwhile.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ impl Machine {
         Err(Trouble::Stuck("a request never completes"))
     }
 
-    /// Closes the pool in order, when nothing else is asked for.
+    /// Closes the pool in order, while no request is pending.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].
@@ -402,7 +402,7 @@ impl Machine {
                 blocks.push(None);
                 errors.push((extent, error));
             }
-            // One of them is damaged: see which.
+            // A block is damaged: read block by block.
             Err(error) => {
                 errors.push((extent, error));
                 for lba in extent.lba..extent.lba + extent.blocks {

@@ -80,7 +80,7 @@ impl Settings {
     /// Draws the settings of `seed`.
     ///
     /// # Panics
-    /// Never: what is drawn is within the limits of geometry and configuration.
+    /// Never: all draws are within the limits of geometry and configuration.
     #[must_use]
     pub fn draw(seed: u64, scale: Scale) -> Settings {
         let mut settings = Settings::draw_plain(seed, scale);
@@ -175,7 +175,7 @@ impl Settings {
     /// Volumes with several times as many pages of maps as there is memory for.
     pub(crate) fn spread(&mut self, rng: &mut Rng) {
         let drawn = self.media.geometry;
-        // Room for blocks beside the pages, which stand on media twice during a checkpoint.
+        // Room for blocks beside the map pages, of which a checkpoint keeps two copies on media.
         let geometry = Geometry::new(
             drawn.logical_block(),
             drawn.blocks_per_unit(),
@@ -306,7 +306,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Of many seeds, how many drew what: placement, media and numbers.
+/// Counts of draws over many seeds: placement, media and numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn(BTreeMap<String, u64>);
 
@@ -327,7 +327,7 @@ impl Drawn {
         }
     }
 
-    /// Counts what another has.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Drawn) {
         for (word, count) in &other.0 {
             *self.0.entry(word.clone()).or_default() += count;

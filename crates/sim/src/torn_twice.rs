@@ -102,7 +102,7 @@ impl Pool {
         answer.expect("nothing fails here")
     }
 
-    /// Units and sectors at which what is not flushed begins.
+    /// Units and first sectors of unflushed writes.
     fn writes(&self) -> impl Iterator<Item = (UnitId, u32)> {
         let pending = self.machine.disk.cache().pending().iter();
         pending.filter_map(|change| match change.effect {

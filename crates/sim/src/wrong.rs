@@ -20,14 +20,14 @@ pub enum How {
     Flips,
     /// The member returns to an earlier durable state.
     RolledBack,
-    /// Its flushes do nothing.
+    /// The member's flushes do nothing.
     Lies,
 }
 
-/// What else is wrong with the member.
+/// A second fault of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Also {
-    /// Reads give other bytes once: flipped, zeros, or those of another place. The next read of the place is right.
+    /// Reads return wrong bytes once: flipped, zeros, or from a different place. The next read of the place is right.
     Misreads,
     /// Reads fail once. The next read of the place does not.
     ReadErrors,
@@ -45,11 +45,11 @@ pub struct Wrong {
     pub member: DeviceId,
     /// How.
     pub how: How,
-    /// What else is wrong at the same time.
+    /// A second fault at the same time.
     pub also: Option<Also>,
 }
 
-/// What the wrong member held, for when it is put back.
+/// An earlier content of the wrong member, for a rollback.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier(Vec<Vec<Sector>>);
 

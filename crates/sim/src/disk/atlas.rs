@@ -21,7 +21,7 @@ use crate::faults::CommandKind;
 pub struct Place {
     /// The unit.
     pub unit: UnitId,
-    /// Which of its sectors.
+    /// Sectors of the unit.
     pub sectors: Range<u32>,
 }
 
@@ -116,8 +116,8 @@ impl Atlas {
         self.astray = true;
     }
 
-    /// Whether this block may be older than what was flushed: a chunk that told of it was spoiled, and nothing later
-    /// needs to vouch for that chunk.
+    /// Whether a block may be older than its flushed content: a chunk with an entry of the block was spoiled, and no
+    /// later structure vouches for the chunk.
     #[must_use]
     pub fn explains_older(&self, volume: VolumeId, lba: u64) -> bool {
         let told = |&(id, first, blocks): &(VolumeId, u64, u64)| {
@@ -126,7 +126,7 @@ impl Atlas {
         self.broken_promise || self.astray || self.untold.iter().any(told)
     }
 
-    /// Whether anything may be older than what was flushed.
+    /// Whether any block may be older than its flushed content.
     #[must_use]
     pub fn explains_anything_older(&self) -> bool {
         self.broken_promise || self.astray || !self.untold.is_empty()
@@ -168,7 +168,7 @@ impl Atlas {
         self.unread.push(place);
     }
 
-    /// A command that changes something was answered with an error.
+    /// Records the error of a changing command.
     pub fn failed(&mut self, kind: CommandKind) {
         self.failed = true;
         self.left += match kind {
@@ -179,12 +179,12 @@ impl Atlas {
         };
     }
 
-    /// The device is well from now on, and the pool was opened anew: what was left at failed writes can be freed.
+    /// Faults are over and the pool was opened again: units abandoned at failed writes can be freed.
     pub fn heal(&mut self) {
         self.left = 0;
     }
 
-    /// The host starts anew: what it was told before is forgotten, and what is on media is not.
+    /// The host restarts: forgets returned errors, keeps the hits on media.
     pub fn host_starts(&mut self) {
         self.unread.clear();
         self.failed = false;

@@ -52,7 +52,7 @@ impl Cache {
         self.stable.media()
     }
 
-    /// What a read of the `blocks` logical blocks from `at` on finds.
+    /// The result of a read of `blocks` logical blocks from `at` on.
     #[must_use]
     pub fn read(&self, at: Location, blocks: u32) -> Cow<'_, [Sector]> {
         let mut found = Cow::Borrowed(self.current.logical(at, blocks));
@@ -288,7 +288,7 @@ impl Cache {
         }
     }
 
-    /// What is on media after the power cut `state`, which must be normalised, written to `out`.
+    /// Writes the media after the power cut `state` to `out`. `state` must be normalised.
     ///
     /// # Panics
     /// When the state is not of this cache: it has another number of changes.

@@ -381,7 +381,7 @@ impl Disk {
     }
 }
 
-/// Whether a fault leaves something else on media than what was written, though the write is reported as done.
+/// Whether a fault leaves wrong content on media although the write is reported as done.
 fn spoils(fault: Fault) -> bool {
     matches!(fault, Fault::Lose | Fault::Misdirect | Fault::OtherDevice | Fault::Flip(_))
 }

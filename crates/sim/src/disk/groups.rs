@@ -29,7 +29,7 @@ use crate::machine::POOL;
 pub struct GroupSpec {
     /// Which device of the pool.
     pub device: DeviceId,
-    /// How it is divided.
+    /// The group's layout.
     pub shape: RaidShape,
     /// The first device of the medium that is a member; the others follow.
     pub first_member: u8,
@@ -174,7 +174,7 @@ pub(super) struct ToMember {
 /// How a command of the engine to a group ended.
 pub(super) type Answer = (OpId, IoJob<InBytes<Data>>, Result<(), DeviceError>);
 
-/// What the pool sees of a medium.
+/// The pool's view of a medium.
 #[derive(Debug)]
 pub(super) struct Layer {
     groups: Vec<Group>,
@@ -191,7 +191,7 @@ impl Layer {
         Layer { groups, plain, specs: specs.clone(), arena: Rc::clone(arena) }
     }
 
-    /// What was found of the groups is forgotten.
+    /// Forgets the groups.
     pub(super) fn close(&mut self) {
         self.groups.clear();
         self.plain.clear();

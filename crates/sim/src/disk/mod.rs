@@ -51,7 +51,7 @@ pub struct Latency {
     pub read: Time,
     /// A flush.
     pub flush: Time,
-    /// One command in so many takes fifty times as long; 0 means none does.
+    /// Mean number of commands per command that takes fifty times as long; 0 for no such delays.
     pub spike_one_in: u64,
 }
 
@@ -106,7 +106,7 @@ enum Owner {
     },
 }
 
-/// What remains to be done when a command completes.
+/// Work left for the completion of a command.
 #[derive(Debug)]
 enum Work {
     Fail(DeviceError),
@@ -327,7 +327,7 @@ impl Disk {
         self.layer.close();
     }
 
-    /// What the host waits for, it waits for no more.
+    /// Forgets the host's pending commands.
     fn forget_host(&mut self) {
         if let Some(device) = &mut self.unreliable {
             device.host_starts();

@@ -14,7 +14,7 @@ use super::{Bytes, Disk, Place, Work};
 use crate::faults::{CommandKind, Fault};
 use crate::wrong::{Also, How, Wrong};
 
-/// One read in so many is wrong, or fails.
+/// Mean number of reads per wrong or failed read.
 const ONE_IN: u64 = 16;
 
 /// A device that hangs does so at one of its first commands since the pool was opened.

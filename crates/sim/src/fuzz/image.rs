@@ -1,5 +1,5 @@
-//! Images of pools, changed as somebody would who knows the format: fields with sound checksums, units swapped, copied,
-//! taken from earlier, cut short; and anything at all.
+//! Images of pools, changed with knowledge of the format: fields changed under sound checksums, units swapped, copied,
+//! rolled back or cut short; also random bytes.
 
 use std::rc::Rc;
 

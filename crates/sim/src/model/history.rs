@@ -108,7 +108,7 @@ impl History {
         }
     }
 
-    /// After a crash that left the block unreadable: what was not flushed may be there or not.
+    /// A crash left the block unreadable: every unflushed change may be done or not.
     pub fn doubt(&mut self) {
         for step in std::iter::once(&mut self.first).chain(&mut self.later) {
             if step.progress == Progress::Acknowledged {
@@ -122,7 +122,7 @@ impl History {
         steps.find(|step| step.version == version)
     }
 
-    /// Forgets what is not possible any more. No read may be on its way.
+    /// Forgets impossible changes. No read may be pending.
     pub fn prune(&mut self) {
         let floor = self.flushed();
         if self.first.outlives(floor) {

@@ -68,7 +68,7 @@ pub enum Outcome {
     Done,
     /// Done and durable.
     Durable,
-    /// It failed: what it was to change may be changed or not.
+    /// The request failed: its change may be done or not.
     Failed,
 }
 
@@ -82,9 +82,9 @@ struct Size {
 
 #[derive(Clone, Debug)]
 struct VolumeModel {
-    /// What its size may be: all but the first were not completed.
+    /// Possible sizes of the volume: only the first belongs to a completed change.
     sizes: Vec<Size>,
-    /// Where its blocks may be to be: all but the first were not completed.
+    /// Possible media of the volume: only the first belongs to a completed change.
     media: Vec<(WriteNumber, VolumeMedia)>,
     blocks: Vec<History>,
 }
@@ -103,7 +103,7 @@ enum Change {
     Media(VolumeId),
 }
 
-/// What all volumes may hold.
+/// The possible contents of all volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     volumes: BTreeMap<VolumeId, VolumeModel>,
@@ -388,7 +388,7 @@ impl Model {
         wrong
     }
 
-    /// What is wrong with a state that was found after a crash.
+    /// The wrong outcomes in a state that was found after a crash.
     #[must_use]
     pub fn judge_found(&self, found: &[FoundVolume]) -> Vec<Verdict> {
         let mut wrong = Vec::new();

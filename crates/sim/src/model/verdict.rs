@@ -1,4 +1,4 @@
-//! What is wrong, in words that lead to the cause.
+//! Wrong outcomes, described by their cause.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::data::Content;
 /// What kind of error a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It shows what nobody wrote.
+    /// The block shows content that was never written.
     Damaged,
-    /// It shows another block.
+    /// The block shows the content of another block.
     Foreign,
     /// The block shows content older than a change that must not be lost.
     Lost,
@@ -42,7 +42,7 @@ pub enum Verdict {
         lba: u64,
         /// The found content.
         found: Content,
-        /// What would have been right.
+        /// The right contents.
         allowed: String,
         /// Kind of the error.
         why: Why,

@@ -1,4 +1,4 @@
-//! Whether what the engine says may be so, by the model and by what faults have hit.
+//! Judges the engine's answers by the model and by the recorded faults.
 
 use thermocline_engine::{Extent, HostError, OpenError};
 use thermocline_format::{DeviceState, Location, MediaClass, PAGE_ENTRIES, VolumeId};
@@ -183,7 +183,7 @@ impl World {
     }
 
     pub(super) fn object(&mut self, verdict: &Verdict) {
-        // Where flushes lie, what one power cut undid may be there again after the next.
+        // If flushes lie, a change undone by a power cut may reappear after the next.
         let older = verdict.is_rollback() || verdict.is_return();
         let explained = match *verdict {
             Verdict::Block { volume, lba, .. } => self.atlas().explains_older(volume, lba),

@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Has something carried out. Returns whether it was done.
+    /// Carries out a request. Returns whether it succeeded.
     fn ask(&mut self, wish: Wish) -> bool {
         let (before, begin) = (self.errors, self.machine.turns);
         // What waits in memory may leave no room at first.
@@ -87,8 +87,8 @@ impl World {
         self.errors == before && self.goes_on()
     }
 
-    /// Writes the same blocks over and over, as many as all free units hold and more, or [`UNITS`], and reads them.
-    /// `None` if the pool is full, or takes no writes for what is damaged.
+    /// Overwrites the same blocks until all free units, or [`UNITS`], have been filled, then reads them. `None` if the
+    /// pool is full, or if damage stops writes.
     fn serve(&mut self) -> Option<()> {
         let (volume, blocks) = self.volume()?;
         let blocks = blocks.min(MAX_IO_BLOCKS);
@@ -104,7 +104,7 @@ impl World {
         self.ask(Wish::Read(extent)).then_some(())
     }
 
-    /// Lets the pool work on its own until nothing is left to do: a device that is to be drained is empty then.
+    /// Lets the pool finish its background work. A draining device must be empty afterwards.
     fn drain(&mut self) {
         let begin = self.machine.turns;
         while self.goes_on() && self.machine.turns - begin < SOON && self.machine.turn() {
