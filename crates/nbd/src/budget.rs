@@ -1,11 +1,11 @@
-//! Memory that payloads and replies of all connections take together.
+//! Memory for the payloads and replies of all connections.
 //!
-//! Half of it is dealt out: each connection can have its own part, whatever others do. The other half is for whoever
-//! comes first, as long as its client takes its replies.
+//! Half of the memory is divided evenly: each connection has a guaranteed part. The common half is lent first come,
+//! first served. Only connections whose clients take their replies may borrow.
 //!
 //! Invariants:
-//! * All connections together have no more than [`Limits::memory`], or what one request takes if that is more.
-//! * While nobody has anything of the common half, any request fits into it.
+//! * All connections together hold at most [`Limits::memory`], or the memory of one request if larger.
+//! * While the common half is not lent, any request fits into the common half.
 
 use crate::Limits;
 use crate::connection::share;
@@ -15,13 +15,13 @@ use crate::protocol::request::Command;
 pub(crate) struct Budget {
     /// Bytes that each connection can have.
     own: u64,
-    /// Bytes that connections can have beyond that, together.
+    /// Bytes of the common half, at least the longest request.
     common: u64,
-    /// How many of those they have.
+    /// Bytes of the common half that are lent.
     lent: u64,
     /// Bytes that connections have in all.
     held: u64,
-    /// Whether anything came back since somebody asked.
+    /// Whether memory was returned since the last [`Budget::take_returned`].
     returned: bool,
 }
 
@@ -52,7 +52,7 @@ impl Budget {
         self.returned |= bytes > 0;
     }
 
-    /// What a connection that has `has` bytes has of the common half.
+    /// Bytes of the common half that a connection holding `has` bytes has borrowed.
     pub(crate) fn borrowed(&self, has: u64) -> u64 {
         has.saturating_sub(self.own)
     }
@@ -62,12 +62,12 @@ impl Budget {
         self.held
     }
 
-    /// Whether anything came back since [`Budget::take_returned`] was last called.
+    /// Whether memory was returned since the last [`Budget::take_returned`].
     pub(crate) fn has_returned(&self) -> bool {
         self.returned
     }
 
-    /// Whether anything came back since this was last called.
+    /// Whether memory was returned since the last call.
     pub(crate) fn take_returned(&mut self) -> bool {
         std::mem::take(&mut self.returned)
     }

@@ -11,7 +11,7 @@ use crate::protocol::wire::{OPTION_MAGIC, OPTION_REPLY_MAGIC, Put as _, Reader, 
 /// The longest answer or chunk that is taken, in bytes.
 const LONGEST: u64 = 33 << 20;
 
-/// Why something did not work.
+/// Why an operation of the client failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -43,7 +43,7 @@ pub struct Reply {
     pub error: u32,
     /// What was read.
     pub data: Vec<u8>,
-    /// What was told of allocation.
+    /// Allocation status of the extents.
     pub extents: Vec<Status>,
 }
 
@@ -58,7 +58,7 @@ pub struct Client<S> {
     /// Offset multiple, preferred, and longest payload, in bytes.
     blocks: [u32; 3],
     cookie: u64,
-    /// Reads under way: cookie and length, for simple replies do not say.
+    /// Pending reads: cookie and length. Simple replies do not state the length.
     reads: Vec<(u64, u64)>,
 }
 
@@ -166,13 +166,13 @@ impl<S: Read + Write> Client<S> {
         self.blocks
     }
 
-    /// The stream, to say what no client says.
+    /// The stream, for tests that send malformed bytes.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Sends a request without waiting for its reply; returns its cookie. The length is that of `payload` if there is
-    /// one.
+    /// Sends a request without waiting for its reply; returns its cookie. A `payload` that is not empty sets the
+    /// length.
     ///
     /// # Errors
     /// When the connection fails.

@@ -1,10 +1,10 @@
 //! One connection: bytes from its socket to requests, outcomes to bytes.
 //!
 //! Invariants:
-//! * `requests` and `bytes` count what was begun and whose reply is not sent; no request begins beyond the limits, nor
-//!   without memory from the budget of all.
-//! * A connection is forgotten only when the target has completed all that it was handed, so connections that come and
-//!   go cannot pile up work.
+//! * `requests` and `bytes` count requests from their beginning until their reply is sent. A request begins only within
+//!     the limits and with memory from the common budget.
+//! * A connection is forgotten only after the target has completed all its requests: short connections cannot pile up
+//!   work.
 
 use std::io;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::session::Session;
 use crate::socket::Socket;
 use crate::{Exports, Limits, Tls, Traffic, budget::Budget, input::Input};
 
-/// Times that a socket is read before it is somebody else's turn. Chosen, not measured.
+/// Reads of a socket before the next connection's turn. Chosen, not measured.
 const ROUNDS: usize = 4;
 
-/// How long a client may leave replies where they are and still be one that takes them: longer than programs take until
-/// they read again, and short for those who wait for memory. Chosen, not measured.
+/// Time without progress after which a client with unread replies is stuck. Longer than a program's pause between two
+/// reads; short for connections that wait for memory. Chosen, not measured.
 const STUCK: Duration = Duration::from_millis(100);
 
-/// What all connections of a server have in common.
+/// State shared by all connections of a server.
 pub(crate) struct Context {
     pub(crate) exports: Exports,
     pub(crate) limits: Limits,
@@ -43,10 +43,10 @@ pub(crate) struct Context {
     /// How much of it connections may have.
     pub(crate) budget: Budget,
     pub(crate) traffic: Traffic,
-    /// Requests that were handed to targets so far.
+    /// Requests submitted to targets.
     pub(crate) submitted: u64,
     pub(crate) clock: Clock,
-    /// When this turn began.
+    /// Start of the current turn.
     pub(crate) now: Instant,
 }
 
@@ -107,11 +107,11 @@ pub(crate) struct Connection {
     starved: bool,
     /// Takes no more requests, and ends when those that it has are answered.
     stopping: bool,
-    /// There may be more to read, though the socket will not say so.
+    /// Input may be left, although the socket will not report readiness again.
     more: bool,
     /// When it began.
     began: Instant,
-    /// When anything was last sent or received.
+    /// Time of the last bytes sent or received.
     moved: Instant,
     /// The head of a reply that is being made.
     head: Vec<u8>,
@@ -158,38 +158,38 @@ impl Connection {
         self.more && self.wants_input(limits)
     }
 
-    /// Whether it would read what arrives.
+    /// Whether the connection reads arriving bytes.
     pub(crate) fn wants_input(&self, limits: &Limits) -> bool {
         !self.stopping && !self.starved && (self.payload.is_some() || !self.is_full(limits))
     }
 
-    /// Whether its next request waits for memory.
+    /// Whether the next request waits for memory.
     pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// Whether it waits for memory that others have, and would take replies.
+    /// Whether the connection waits for memory while its client takes replies.
     pub(crate) fn waits_for_memory(&self, now: Instant) -> bool {
         self.starved && !self.is_stuck(now)
     }
 
-    /// Whether its client leaves replies where they are.
+    /// Whether the client has left replies unread for longer than [`STUCK`].
     fn is_stuck(&self, now: Instant) -> bool {
         self.wants_output() && now.saturating_duration_since(self.moved) > STUCK
     }
 
-    /// Whether it has something to send.
+    /// Whether the connection has bytes to send.
     pub(crate) fn wants_output(&self) -> bool {
         !self.output.is_empty() || self.socket.as_ref().is_some_and(Socket::holds_back)
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the socket is closed and no request is in a target.
     pub(crate) fn is_over(&self) -> bool {
         self.socket.is_none() && self.in_target == 0
     }
 
-    /// When it is too late, if nothing moves until then; sooner for those who have more than their part of the memory
-    /// if others are `short` of it.
+    /// Time at which the connection is closed if no bytes move. Earlier for a connection beyond its part of the memory,
+    /// if other connections are `short` of memory.
     pub(crate) fn deadline(&self, context: &Context, short: bool) -> Option<Instant> {
         let limits = &context.limits;
         let patience = |since: Instant, patience: Duration| since.checked_add(patience);
@@ -206,8 +206,8 @@ impl Connection {
         }
     }
 
-    /// Takes no more requests; ends when those that it has are answered. One whose payload is not all there yet was not
-    /// made, and gets no answer.
+    /// Takes no more requests. The connection ends when all accepted requests are answered. A request with an
+    /// incomplete payload is dropped without an answer.
     pub(crate) fn stop(&mut self) {
         self.stopping = true;
         self.requests -= usize::from(self.payload.take().is_some());
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// Gives back what it has of the memory; it is over.
+    /// Returns the connection's memory to the budget.
     pub(crate) fn leave(self, context: &mut Context) {
         context.budget.give_back(self.bytes, self.bytes);
     }
@@ -293,7 +293,7 @@ impl Connection {
         if idle { End::Over } else { End::Fault }
     }
 
-    /// Takes what it can from the input.
+    /// Processes the buffered input as far as possible.
     fn advance(&mut self, context: &mut Context) -> Result<(), End> {
         if matches!(self.phase, Phase::Handshake(_)) {
             self.shake_hands(context)?;
@@ -347,8 +347,8 @@ impl Connection {
         self.send(context)
     }
 
-    /// Begins to encrypt, after the answer that says so has left. What came before the client could know of that answer
-    /// is nobody's word.
+    /// Begins encryption, after the answer has been sent. Plain bytes received ahead of the answer end the connection:
+    /// an attacker may have injected them.
     fn encrypt(&mut self, context: &mut Context) -> Result<(), End> {
         self.send(context)?;
         let ready = self.output.is_empty() && self.input.bytes().is_empty();
@@ -388,7 +388,7 @@ impl Connection {
         true
     }
 
-    /// Takes what a request needs; `false` if it has to wait for that.
+    /// Takes memory for a request; `false` if the request must wait.
     fn take_memory(
         &mut self,
         request: &Header,
@@ -499,11 +499,10 @@ impl Connection {
     }
 }
 
-/// What keeps track of a request, in bytes. Chosen, not measured; also what a reply about allocation takes is not far
-/// from it.
+/// Bytes that track a request. Chosen, not measured; a block status reply takes about the same.
 const TRACKING: u64 = 256;
 
-/// What a request takes of the memory: its payload or what is read, and what keeps track of it.
+/// Memory for a request: tracking, plus a buffer for its payload or the data it reads.
 fn share_of(request: &Header, objection: Option<Code>) -> u64 {
     match objection {
         None => share(request.command, request.length),
@@ -511,7 +510,7 @@ fn share_of(request: &Header, objection: Option<Code>) -> u64 {
     }
 }
 
-/// The same of a request that is carried out. Memory comes in powers of two of blocks, as [`BufferPool::take`] has it.
+/// Memory for a request without objection. Buffers are powers of two of blocks, as in [`BufferPool::take`].
 pub(crate) fn share(command: Command, length: u64) -> u64 {
     let memory = |length: u64| length.div_ceil(4096).next_power_of_two() * 4096;
     match command {

@@ -18,7 +18,7 @@ pub struct Export {
     pub read_only: bool,
 }
 
-/// All that is served; the first is what clients get who name none. Clones are handles of the same.
+/// All exports of a server. A client that gives no name gets the first export. Clones share the same list.
 #[derive(Clone, Default)]
 pub struct Exports {
     offers: Arc<RwLock<Vec<Offer>>>,
@@ -27,13 +27,13 @@ pub struct Exports {
 
 struct Offer {
     export: Export,
-    /// No client that comes now finds it.
+    /// New clients do not find the export.
     hidden: bool,
-    /// Each client that uses it has a clone.
+    /// Each client of the export has a clone.
     in_use: InUse,
 }
 
-/// Whoever has it uses an export.
+/// Marks an export as in use until dropped.
 pub(crate) type InUse = Arc<()>;
 
 impl Offer {
@@ -50,12 +50,13 @@ impl Exports {
         Exports { offers: Arc::new(RwLock::new(offers)), payload: limits.payload }
     }
 
-    /// Adds one behind the others, from any thread; clients that come from now on find it.
+    /// Appends an export, from any thread. New clients find the export at once.
     pub fn add(&self, export: Export) {
         self.change().push(Offer::new(export));
     }
 
-    /// Lets no more clients at the export called `name`, and tells how many use it; `None` if there is none.
+    /// Hides the export called `name` from new clients. Returns the number of its clients; `None` if no export has the
+    /// name.
     #[must_use]
     pub fn hide(&self, name: &str) -> Option<usize> {
         let mut offers = self.change();
@@ -72,12 +73,13 @@ impl Exports {
         });
     }
 
-    /// Removes the export called `name`. Clients that use it keep its target.
+    /// Removes the export called `name`. Connected clients keep the target.
     pub fn remove(&self, name: &str) {
         self.change().retain(|offer| offer.export.name != name);
     }
 
-    /// The one called `name`, or the first if there is no name; it is in use until the second value is dropped.
+    /// The export called `name`, or the first if `name` is empty. The export is in use until the second value is
+    /// dropped.
     pub(crate) fn enter(&self, name: &str) -> Option<(Export, InUse)> {
         let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
         let mut shown = offers.iter().filter(|offer| !offer.hidden);
@@ -98,7 +100,7 @@ impl Catalogue for Exports {
     }
 
     fn facts(&self, name: &str) -> Option<Facts> {
-        /// What most storage is best at.
+        /// Preferred block size: best for most storage.
         const PREFERRED: u32 = 4096;
         let (export, _) = self.enter(name)?;
         let info = export.target.info();
@@ -113,7 +115,7 @@ impl Catalogue for Exports {
     }
 }
 
-/// A flush of a target covers all that was complete before, whoever wrote it: so several connections are safe.
+/// A target's flush covers all completed writes of all connections. Several connections to one export are safe.
 fn flags(export: &Export, features: thermocline_target::Features) -> u16 {
     let writes = !export.read_only;
     let zeroes = writes && features.zeroes;

@@ -1,18 +1,18 @@
-//! Bytes that arrived and were not taken yet.
+//! Received bytes that are not processed yet.
 
 use std::io::{self, IoSliceMut};
 
-/// Bytes of requests that are read at once. Chosen so that 32 writes of 4 KiB take one system call.
+/// Bytes of requests that are read at once. Large enough for 32 writes of 4 KiB in one system call.
 const BYTES: usize = 256 << 10;
 
-/// The same for who has not sent as much at once yet: a handshake, or a hundred requests without payloads. So thousands
-/// of idle connections take little. Chosen, not measured.
+/// Buffer of a new connection: room for a handshake, or for a hundred requests without payloads. The small size keeps
+/// thousands of idle connections cheap. Chosen, not measured.
 const BYTES_AT_FIRST: usize = 4 << 10;
 
 /// Bytes on their way from a socket to a parser.
 ///
 /// Invariants:
-/// * There are [`BYTES_AT_FIRST`] until a read fills them, and [`BYTES`] from then on.
+/// * The buffer has [`BYTES_AT_FIRST`] bytes until a read fills all of them, and [`BYTES`] from then on.
 #[derive(Debug)]
 pub(crate) struct Input {
     bytes: Box<[u8]>,
@@ -25,7 +25,7 @@ impl Input {
         Input { bytes: vec![0; BYTES_AT_FIRST].into(), start: 0, end: 0 }
     }
 
-    /// What was not taken yet.
+    /// The bytes not taken yet.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -39,7 +39,7 @@ impl Input {
         }
     }
 
-    /// Moves as many bytes as there are, and as fit, to the front of `to`; returns how many.
+    /// Moves as many buffered bytes as fit to the front of `to`; returns the number.
     pub(crate) fn move_to(&mut self, to: &mut [u8]) -> usize {
         let count = to.len().min(self.end - self.start);
         to[..count].copy_from_slice(&self.bytes()[..count]);
@@ -47,15 +47,15 @@ impl Input {
         count
     }
 
-    /// Reads once, first into `before`, which gets the bytes that come next if there are none here, then into this.
-    /// Returns how many bytes came to `before`, how many in all, and whether there was room for more.
+    /// Reads once, first into `before`, then into the buffer. The buffer must be empty if `before` is not. Returns the
+    /// bytes read into `before`, the bytes read in all, and whether room was left.
     pub(crate) fn fill(
         &mut self,
         before: &mut [u8],
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<Filled> {
         assert!(before.is_empty() || self.start == self.end, "what is here comes first");
-        // What is left is the beginning of a message, mostly of a few bytes.
+        // The rest is the beginning of a message, mostly of a few bytes.
         if self.end == self.bytes.len() && self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -83,14 +83,14 @@ impl Input {
     }
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filled {
     /// Bytes that were read past the input.
     pub(crate) before: usize,
     /// Bytes in all; 0 at the end of the stream.
     pub(crate) all: usize,
-    /// Whether there was room for more, so that for now nothing more will come.
+    /// Whether room was left: the socket has no more bytes for now.
     pub(crate) drained: bool,
 }
 

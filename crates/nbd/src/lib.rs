@@ -4,11 +4,11 @@
 //! on one thread: its own, with [`Server::run`], or that of the target, turn by turn. [`Client`] is a small client.
 //!
 //! Invariants:
-//! * No connection waits for another one: no socket is read or written when that would block, and what a connection may
-//!   have in work, and all together in memory, is bounded by [`Limits`].
-//! * A request is answered once, after the target completed it; a connection that ends leaves nothing behind but what
-//!   the target is still doing.
-//! * Before the handshake is complete nothing reaches a target.
+//! * No connection waits for another: sockets never block, and [`Limits`] bounds the requests of each connection and
+//!   the   memory of all.
+//! * A request is answered once, after the target completed it. An ended connection leaves only requests that the
+//!   target   still carries out.
+//! * No request reaches a target before the handshake is complete.
 
 mod budget;
 mod client;

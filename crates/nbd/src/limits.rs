@@ -1,27 +1,28 @@
-//! What connections may take.
+//! Limits of connections.
 
 use std::time::Duration;
 
 /// Bounds. The defaults are chosen, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once. For one more, the oldest that has not finished its handshake is closed; if all have, the
-    /// new one is.
+    /// Connections at once. At the limit a new connection replaces the oldest connection in its handshake; if no
+    /// connection is in its handshake, the new connection is closed.
     pub connections: usize,
-    /// Requests of a connection that are not answered yet. What it sends beyond is not read.
+    /// Unanswered requests of a connection, at most. At the limit no further request is read.
     pub requests: usize,
-    /// Bytes of payloads and replies of these, in addition to those of one request.
+    /// Bytes of payloads and replies of a connection's unanswered requests, plus the bytes of one request.
     pub bytes: u64,
-    /// Bytes of payloads and replies of all connections. Half of them are dealt out evenly; what a connection wants
-    /// beyond its part, it waits for until others have less.
+    /// Bytes of payloads and replies of all connections. Half of the bytes are divided evenly. Beyond its own part a
+    /// connection borrows from the common half, and waits while the common half is lent out.
     pub memory: u64,
     /// Bytes of the longest payload, at least 1 MiB. The protocol lets clients expect 32 MiB.
     pub payload: u32,
     /// Time that a client has to choose an export.
     pub handshake: Duration,
-    /// Time in which a client must take or send something when it is amid a message or has replies to take.
+    /// Time without progress after which a client is dropped, amid a message or with replies to take.
     pub stall: Duration,
-    /// The same for a client that has more than its part of [`Limits::memory`], while others wait for memory.
+    /// As [`Limits::stall`], for a client beyond its part of [`Limits::memory`] while another connection waits for
+    /// memory.
     pub pressed: Duration,
 }
 

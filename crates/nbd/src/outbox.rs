@@ -1,4 +1,4 @@
-//! What targets have to say, on its way to the thread of the server.
+//! Outcomes of requests, on their way from targets to the server's thread.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,7 +17,7 @@ mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, Ordering, fence};
 }
 
-/// What a request that succeeded gives back.
+/// The result of a successful request.
 #[derive(Debug)]
 pub(crate) enum Given {
     Nothing,
@@ -33,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) result: Result<Given, TargetError>,
 }
 
-/// Takes outcomes from any thread, and wakes the one that waits for them.
+/// Takes outcomes from any thread, and wakes the server's thread.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     outcomes: Mutex<Vec<Outcome>>,
@@ -64,7 +64,7 @@ impl Outbox {
     }
 
     fn ring(&self) {
-        // Full: it is readable already.
+        // A full socket is readable already.
         let _pending = (&self.wake_tx).write(&[1]);
     }
 
@@ -73,13 +73,14 @@ impl Outbox {
         std::mem::swap(to, &mut self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// From now on whoever pushes must wake. Returns whether there is anything already; then do not wait.
+    /// From now on a push must wake the server. Returns whether outcomes or a wake are pending; the server must not
+    /// wait then.
     pub(crate) fn prepare_wait(&self) -> bool {
         let lock = || self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         self.server.prepare(|| !lock().is_empty())
     }
 
-    /// Ends [`Outbox::prepare_wait`]. `readable` says whether [`Outbox::descriptor`] is readable.
+    /// Ends [`Outbox::prepare_wait`]. `readable`: whether [`Outbox::descriptor`] is readable.
     pub(crate) fn end_wait(&self, readable: bool) {
         self.server.end();
         if readable {
@@ -88,7 +89,7 @@ impl Outbox {
         }
     }
 
-    /// What is readable when somebody woke.
+    /// The descriptor that becomes readable on a wake.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake_rx.as_fd()
     }

@@ -13,7 +13,7 @@ const SLICES: usize = 256;
 /// Bytes of a reply before its data, at most: an extended chunk with its offset.
 const HEAD: usize = 48;
 
-/// What follows the head of a reply.
+/// The part of a reply behind its head.
 #[derive(Debug)]
 pub(crate) enum Body {
     None,
@@ -26,7 +26,7 @@ struct Piece {
     head: [u8; HEAD],
     head_len: u8,
     body: Body,
-    /// What the connection may use again when this is sent.
+    /// Bytes of the connection's share that are freed when the piece is sent.
     bytes: u64,
 }
 
@@ -41,11 +41,11 @@ impl Piece {
     }
 }
 
-/// Replies that were not sent yet, in order.
+/// Unsent replies, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first that are sent.
+    /// Sent bytes of the first piece.
     sent: usize,
     /// The memory of the slices of one system call.
     slices: Vec<IoSlice<'static>>,
@@ -67,14 +67,14 @@ impl Output {
     /// Appends a reply that holds `bytes` of its connection's share until it is sent.
     ///
     /// # Panics
-    /// If the head is longer than one is.
+    /// If the head is longer than 48 bytes.
     pub(crate) fn push_reply(&mut self, head: &[u8], body: Body, bytes: u64) {
         let mut piece = Piece { head: [0; HEAD], head_len: head.len() as u8, body, bytes };
         piece.head[..head.len()].copy_from_slice(head);
         self.pieces.push_back(piece);
     }
 
-    /// Sends what `write` takes, until it takes no more.
+    /// Sends replies until `write` takes no more.
     pub(crate) fn send(
         &mut self,
         mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
@@ -135,14 +135,14 @@ impl Output {
     }
 }
 
-/// What was sent.
+/// The result of [`Output::send`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// Bytes.
     pub(crate) bytes: u64,
     /// Replies that are sent as a whole.
     pub(crate) replies: usize,
-    /// What these had of their connection's share.
+    /// Bytes of the connection's share that the sent replies held.
     pub(crate) freed: u64,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! * Every parser takes any bytes and never panics.
-//! * A length that a peer states is compared with a limit before anything of that length is waited for or made.
+//! * A length stated by a peer is checked against a limit before it is used.
 
 pub mod handshake;
 pub mod option;
@@ -12,7 +12,7 @@ pub mod reply;
 pub mod request;
 pub mod wire;
 
-/// Why a peer is not talked to any further: it does not speak the protocol, so what comes next cannot be told.
+/// A violation of the protocol. The connection must be closed: the next message cannot be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -33,10 +33,10 @@ pub enum ProtocolError {
     /// More options than any client needs.
     #[error("the client negotiates options without end")]
     TooManyOptions,
-    /// The client goes, and said so.
+    /// The client ends the connection in order.
     #[error("the client ends the conversation")]
     Aborted,
-    /// The other side sent what has no meaning here.
+    /// The peer sent an invalid message.
     #[error("{0}")]
     Malformed(&'static str),
 }

@@ -18,13 +18,13 @@ use crate::outbox::{Outbox, Outcome};
 use crate::socket::{Readiness, Socket, Stream};
 use crate::{Exports, Limits, Tls, Traffic, Transport};
 
-/// What buffers of requests keep of their memory for later. Chosen, not measured.
+/// Bytes of free buffers kept for reuse. Chosen, not measured.
 const MEMORY: usize = 32 << 20;
 
-/// Connections that are accepted before it is somebody else's turn. Chosen, not measured.
+/// Connections accepted in a row before the server turns to the open connections. Chosen, not measured.
 const ACCEPTED: usize = 16;
 
-/// How long nothing is accepted after that failed, such as for want of descriptors. Chosen, not measured.
+/// Pause after a failed accept, for example for want of descriptors. Chosen, not measured.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Where clients come from.
@@ -47,7 +47,7 @@ impl Listener {
         Listener { socket: Listening::Unix(socket), tls: None }
     }
 
-    /// Clients of the network; with `tls`, only those that show a certificate.
+    /// Clients of the network; with `tls`, only clients with a trusted certificate.
     #[must_use]
     pub fn tcp(socket: TcpListener, tls: Option<Tls>) -> Listener {
         Listener { socket: Listening::Tcp(socket), tls }
@@ -65,7 +65,7 @@ impl Listener {
             Listening::Unix(socket) => Stream::Unix(socket.accept()?.0),
             Listening::Tcp(socket) => Stream::Tcp(socket.accept()?.0),
         };
-        // Who is gone already is no reason not to let others in.
+        // A client that is already gone must not stop further accepts.
         stream.prepare().map_err(|_| io::ErrorKind::ConnectionAborted)?;
         Ok(Socket::new(stream))
     }
@@ -78,7 +78,7 @@ impl Listener {
     }
 }
 
-/// Stops a server, tells what it counted, and wakes it, from any thread.
+/// Stops a server, reads its counters and wakes it, from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     outbox: Arc<Outbox>,
@@ -88,7 +88,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// From now on nobody is let in and nothing is begun; connections end when what they have begun is answered.
+    /// Stops the server: no new connections, no new requests. A connection ends when its requests are answered.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.outbox.wake();
@@ -105,7 +105,7 @@ impl Stopper {
         self.outbox.wake();
     }
 
-    /// What was counted; of requests that a target carried out, all that were answered.
+    /// The counters, which include every answered request of a target.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,11 +115,11 @@ impl Stopper {
 /// The events that ended a wait. The vectors keep their memory for the next wait.
 #[derive(Default)]
 struct Found {
-    /// Somebody woke.
+    /// A thread woke the server.
     woken: bool,
     /// A listener has clients.
     incoming: bool,
-    /// Connections, and for what they are ready.
+    /// Ready connections, with their events.
     ready: Vec<(usize, PollFlags)>,
     /// Connections whose sockets were polled.
     asked: Vec<usize>,
@@ -132,11 +132,11 @@ pub struct Server {
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
     context: Context,
-    /// Turns in which memory was handed out to those who wait for it.
+    /// Turns in which waiting connections got memory.
     fed: usize,
     outcomes: Vec<Outcome>,
     found: Found,
-    /// Connections that have something to send or to go on with.
+    /// Connections with replies to send or requests to begin.
     touched: Vec<usize>,
     stopper: Stopper,
     stopping: bool,
@@ -144,7 +144,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that has done nothing yet.
+    /// Makes a server.
     ///
     /// # Errors
     /// When the system gives no sockets.
@@ -152,7 +152,7 @@ impl Server {
         Server::by(Clock::system(), listeners, exports, limits)
     }
 
-    /// As [`Server::new`], with another clock than that of the system.
+    /// As [`Server::new`], with `clock` instead of the system clock.
     ///
     /// # Errors
     /// As there.
@@ -197,13 +197,13 @@ impl Server {
         })
     }
 
-    /// The clock that it goes by.
+    /// The server's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.context.clock
     }
 
-    /// A handle to stop it with.
+    /// A handle that stops the server.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -233,15 +233,15 @@ impl Server {
         self.connections.is_empty()
     }
 
-    /// Sends what can be sent and takes what has arrived. If there is nothing to do, waits for a socket, for one of
-    /// `others`, for a target or a [`Stopper`], at most for `wait`.
+    /// Sends replies and receives requests. If idle, waits at most `wait` for a socket, a descriptor of `others`, a
+    /// target or a [`Stopper`].
     pub fn turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
         let wait = self.begin_turn(wait);
         self.end_turn(wait, others);
     }
 
-    /// The part of [`Server::turn`] before it waits. Returns for how long it would wait; until [`Server::end_turn`] it
-    /// is as if it waited.
+    /// The part of [`Server::turn`] before the wait. Returns the time to wait. The server counts as waiting until
+    /// [`Server::end_turn`].
     pub fn begin_turn(&mut self, wait: Option<Duration>) -> Option<Duration> {
         let busy = self.prepare();
         let is_over = self.stopping && self.is_idle() && !self.stopper.is_over();
@@ -250,7 +250,7 @@ impl Server {
         if ready_already { Some(Duration::ZERO) } else { wait }
     }
 
-    /// The part of [`Server::turn`] that waits, and what follows.
+    /// The wait of [`Server::turn`] and the part behind it.
     pub fn end_turn(&mut self, wait: Option<Duration>, others: &[BorrowedFd<'_>]) {
         let found = std::mem::take(&mut self.found);
         let found = self.poll(found, wait, others);
@@ -273,11 +273,11 @@ impl Server {
         let limits = &self.context.limits;
         let more = self.connections.iter().any(|(_, connection)| connection.has_more(limits));
         let fed = self.context.budget.has_returned() && self.starved().next().is_some();
-        // Targets that live on this thread have to get at what was submitted.
+        // Do not wait: targets on the server's thread must carry out the submitted requests.
         stopped || more || fed || self.context.submitted > before
     }
 
-    /// Begins to stop, if that was asked for. Returns whether it just did.
+    /// Begins a requested stop. Returns whether the stop began now.
     fn take_stop(&mut self) -> bool {
         if self.stopping || !self.stopper.stop.load(Ordering::Acquire) {
             return false;
@@ -291,7 +291,7 @@ impl Server {
         true
     }
 
-    /// Sends the outcomes that there are.
+    /// Sends replies for all pending outcomes.
     fn answer(&mut self) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.context.outbox.take(&mut outcomes);
@@ -307,7 +307,7 @@ impl Server {
             }
         }
         self.outcomes = outcomes;
-        // Before clients have their replies, so that they find counted what they did.
+        // Count before sending: a client with a reply must find its request counted.
         self.publish();
         for index in touched.drain(..) {
             self.go_on(index);
@@ -322,7 +322,7 @@ impl Server {
         *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic;
     }
 
-    /// Lets those go on who waited for memory that came back, each turn another one first.
+    /// Resumes connections that wait for memory, after memory was returned. Each turn begins with the next connection.
     fn feed(&mut self) {
         if !self.context.budget.take_returned() {
             return;
@@ -369,7 +369,7 @@ impl Server {
         }
     }
 
-    /// How long to wait: not beyond the moment when somebody is late.
+    /// Time to wait: at most until the next deadline of a connection.
     fn patience(&self, wait: Option<Duration>) -> Option<Duration> {
         let (context, short) = (&self.context, self.is_short_of_memory());
         let late = self.connections.iter();
@@ -408,7 +408,7 @@ impl Server {
             tv_sec: wait.as_secs().min(i64::MAX as u64) as i64,
             tv_nsec: wait.subsec_nanos().into(),
         });
-        // An error is a signal, or a shortage of memory: nothing is ready then.
+        // On an error, a signal or a shortage of memory, no descriptor is ready.
         if poll(&mut fds, timeout.as_ref()).unwrap_or(0) > 0 {
             let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
             found.woken = is_ready(&fds[0]);
@@ -455,7 +455,7 @@ impl Server {
         for &(index, flags) in &found.ready {
             let Some(connection) = self.connections.get(index) else { continue };
             if flags.intersects(broken) && !connection.wants_input(&self.context.limits) {
-                // It does not read, so it would not notice; nobody is there to take replies.
+                // The connection does not read and would not notice the hang-up; the client takes no more replies.
                 self.went_on(index, Err(End::Fault));
                 continue;
             }
@@ -514,7 +514,7 @@ impl Server {
         self.go_on(index);
     }
 
-    /// Closes connections that nothing moved on for too long.
+    /// Closes connections past their deadline.
     fn close_the_late(&mut self) {
         let (context, short) = (&self.context, self.is_short_of_memory());
         let is_late = |one: &Connection| {

@@ -12,7 +12,7 @@ use crate::protocol::handshake::Agreement;
 use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
 use crate::protocol::request::{Command, Framing, Header, flag};
 
-/// What was agreed on with a client that uses an export.
+/// The agreement with a client that uses an export.
 #[derive(Clone)]
 pub(crate) struct Session {
     export: Export,
@@ -37,7 +37,7 @@ impl Session {
         self.framing
     }
 
-    /// Why a request is refused without asking the target; what that refuses itself is not repeated here.
+    /// The error of a request that is refused without asking the target. The target's own checks are not repeated.
     pub(crate) fn objection(&self, request: &Header) -> Option<Code> {
         use Command::{
             BlockStatus, Cache, Disconnect, Flush, Other, Read, Trim, Write, WriteZeroes,
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// For commands that are no requests of a target.
+    /// Checks the range of commands that are not sent to the target as requests.
     fn is_outside(&self, request: &Header) -> bool {
         let info = self.export.target.info();
         let whole = |bytes: u64| bytes.is_multiple_of(info.logical_block.0);
@@ -67,8 +67,8 @@ impl Session {
         !(inside && request.length > 0 && whole(request.offset) && whole(request.length))
     }
 
-    /// Hands a request to the target; its outcome comes out of `outbox` under `number`. `buffer` is the payload of a
-    /// write, and memory for what is read.
+    /// Submits a request to the target. The outcome arrives in `outbox` under `number`. `buffer` is the payload of a
+    /// write, or memory for the data of a read.
     pub(crate) fn submit(
         &self,
         request: &Header,
@@ -100,12 +100,12 @@ impl Session {
             }
             Command::Flush => Request::Flush { done },
             Command::Trim if !fua => Request::Trim { offset, length, done },
-            // A target's trim reads as zeroes, so zeroing is one that can be durable.
+            // A trimmed range reads as zeroes: zeroing with FUA is a durable trim.
             Command::Trim | Command::WriteZeroes => {
                 let no_hole = request.has(flag::NO_HOLE);
                 Request::WriteZeroes { offset, length, no_hole, fua, done }
             }
-            // Nothing is loaded ahead: the request is a hint.
+            // Cache is a hint: ignore it.
             _ => return done.complete(Ok(())),
         });
     }
@@ -140,7 +140,7 @@ impl Session {
     }
 }
 
-/// Neighbours that are alike as one.
+/// Merges adjacent extents of the same status.
 fn statuses(extents: &[Extent], only_first: bool) -> Vec<Status> {
     let mut statuses: Vec<Status> = Vec::with_capacity(extents.len());
     for extent in extents {

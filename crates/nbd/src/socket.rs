@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use rustls::{ServerConfig, ServerConnection};
 
-/// A connection that is no socket of the system, as those of a simulation. It never blocks.
+/// A connection without a system socket, for example in a simulation. A transport never blocks.
 pub trait Transport: io::Read + io::Write + Send {
-    /// What it is ready for.
+    /// The transport's readiness.
     fn readiness(&self) -> Readiness;
 }
 
-/// What a [`Transport`] is ready for.
+/// Readiness of a [`Transport`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Reading finds something, or the end.
+    /// A read returns bytes or the end.
     pub readable: bool,
-    /// Writing takes something, or fails.
+    /// A write takes bytes or fails.
     pub writable: bool,
-    /// The other side is gone.
+    /// The peer is gone.
     pub hung_up: bool,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Sees to it that nothing blocks, and that replies leave at once.
+    /// Makes the socket non-blocking, and TCP send replies without delay.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(true),
@@ -108,7 +108,7 @@ impl Socket {
         Socket { stream, tls: None }
     }
 
-    /// What the system can wait for; otherwise whether it may be read and written now.
+    /// The descriptor to poll, or the readiness of a transport without descriptor.
     pub(crate) fn ready(&self) -> Result<BorrowedFd<'_>, Readiness> {
         match &self.stream {
             Stream::Unix(stream) => Ok(stream.as_fd()),
@@ -117,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// From now on everything is encrypted.
+    /// Encrypts all traffic from now on.
     pub(crate) fn encrypt(&mut self, config: &Arc<ServerConfig>) -> io::Result<()> {
         let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
         self.tls = Some(Box::new(session));
@@ -134,7 +134,7 @@ impl Socket {
             }
             let count = tls.read_tls(&mut self.stream)?;
             let processed = tls.process_new_packets();
-            // Also the alert that tells the client what was wrong.
+            // Also send the alert with the reason.
             send_encrypted(tls, &mut self.stream)?;
             processed.map_err(io::Error::other)?;
             if count == 0 {
@@ -168,7 +168,7 @@ impl Socket {
         self.tls.is_some()
     }
 
-    /// Tells an encrypted peer that this is the end, and not an attack.
+    /// Sends an encrypted peer the closing alert, as proof against truncation.
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 
-/// Why there is no encryption.
+/// Why encryption cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -20,7 +20,7 @@ pub enum TlsError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What was looked for.
+        /// The kind of PEM section.
         what: &'static str,
         /// Why not.
         source: Box<pem::Error>,
@@ -33,13 +33,13 @@ pub enum TlsError {
     Unusable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Keys of a server, and whom it trusts: clients that show a certificate of a certain authority.
+/// Keys of a server and the authorities whose clients it trusts.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<ServerConfig>);
 
 impl Tls {
-    /// From PEM files: the server's certificates, its own first; its key; the certificates of the authorities whose
-    /// clients may connect.
+    /// From PEM files. `certificate` has the server's certificate first, then its chain. `authority` has the
+    /// certificates of the authorities whose clients may connect.
     ///
     /// # Errors
     /// [`TlsError`].
@@ -72,22 +72,21 @@ impl Tls {
     }
 }
 
-/// Whether certificates count at a time.
+/// Whether certificates are valid at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// All of them do.
+    /// All certificates are valid.
     Valid,
-    /// One does from then on only.
+    /// A certificate becomes valid at a later time.
     From(SystemTime),
-    /// One did until then.
+    /// A certificate has expired.
     Until(SystemTime),
 }
 
-/// Whether the certificates in a PEM file count at a time: one's own, and those of authorities between it and whom
-/// clients trust.
+/// Whether all certificates in a PEM file, the server's own and the intermediate authorities', are valid at a time.
 ///
 /// # Errors
-/// [`TlsError`], when there is none that can be read.
+/// [`TlsError`], when the file has no readable certificate.
 pub fn validity(certificate: &Path, at: SystemTime) -> Result<Validity, TlsError> {
     for one in certificates(certificate)? {
         match validity_of(&one, at)? {
@@ -98,8 +97,8 @@ pub fn validity(certificate: &Path, at: SystemTime) -> Result<Validity, TlsError
     Ok(Validity::Valid)
 }
 
-/// Times are looked at before issuers are (`check_issuer_independent_properties` of rustls-webpki); what else is wrong
-/// is not a matter of time.
+/// The verifier checks times before issuers (`check_issuer_independent_properties` of rustls-webpki). Errors that do
+/// not concern time count as valid.
 fn validity_of(
     certificate: &CertificateDer<'static>,
     at: SystemTime,

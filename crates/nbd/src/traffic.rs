@@ -1,22 +1,22 @@
-//! What a server counted since it began.
+//! Counters of a server since its start.
 
-/// Counters. What was asked of the targets, these know themselves.
+/// Counters. Targets count their own requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Connections that are open.
     pub open: u64,
     /// Connections that were accepted.
     pub accepted: u64,
-    /// Connections that were closed because there were too many.
+    /// Connections that were closed at the limit of connections.
     pub crowded_out: u64,
     /// Connections that were closed because the client did not keep to the protocol or its time.
     pub thrown_out: u64,
     /// Requests that were answered, in the transmission phase.
     pub requests: u64,
-    /// Those of them that were answered with an error.
+    /// Requests that were answered with an error.
     pub errors: u64,
-    /// Those of these that no target was asked for: the request itself could not be.
+    /// Requests that were refused without asking a target, for a mistake in the request itself.
     pub refused: u64,
-    /// Bytes that payloads and replies take at the moment.
+    /// Bytes that payloads and replies hold now.
     pub held_bytes: u64,
 }

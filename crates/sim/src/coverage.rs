@@ -1,7 +1,7 @@
-//! Which marks of the engine crash states alone must reach.
+//! The marks of the engine that crash states alone must reach.
 //!
-//! All others are behind faults, damage or requests that enumeration does not have: `tests/it/marks.rs` reaches every
-//! mark. What a long run does not reach any more, no crash state shows to be right.
+//! All further marks need faults, damage or requests that enumeration does not have: `tests/it/marks.rs` reaches every
+//! mark. Code whose mark a long run no longer reaches is not tested by any crash state.
 
 use thermocline_engine::{Mark, Marks};
 
@@ -61,7 +61,7 @@ const BY_POWER_CUTS: [Mark; 52] = [
     Mark::HeaderStale,
 ];
 
-/// Those of them that were not reached.
+/// The marks that power cuts must reach and did not.
 #[must_use]
 pub fn missed(marks: &Marks) -> Vec<Mark> {
     BY_POWER_CUTS.into_iter().filter(|mark| marks.count(*mark) == 0).collect()

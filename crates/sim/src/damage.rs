@@ -1,9 +1,9 @@
-//! Damage at rest: a pool is filled and left alone, something on media is damaged, and the pool is opened, read and
+//! Damage at rest: a pool is filled and left alone, a structure on media is damaged, and the pool is opened, read and
 //! scrubbed.
 //!
 //! Invariants:
 //! * One kind of damage at a time, and each injection begins from the sound image.
-//! * What was hit is known, and so is all that depends on it: everything else must be as before.
+//! * The damaged structures and their dependents are known. All other blocks must be as before.
 
 mod layout;
 mod verdict;
@@ -31,16 +31,16 @@ const PATIENCE: u64 = 1 << 20;
 /// Blocks of users that are hit at once, at most.
 const MOST_BLOCKS: u64 = 6;
 
-/// What happens to a structure.
+/// Kind of damage to a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
-    /// One to three of its bits flip.
+    /// One to three bits flip.
     Flip,
-    /// All of it becomes arbitrary bytes.
+    /// The whole structure becomes arbitrary bytes.
     Garbage,
-    /// Something else that the pool wrote lands on it.
+    /// Another write of the pool lands on the structure.
     Misdirected,
-    /// Its place holds what it held before.
+    /// The write is lost: the place keeps its old content.
     Lost,
 }
 
@@ -54,29 +54,29 @@ impl Damage {
 pub enum Ending {
     /// Closed in order.
     Closed,
-    /// Flushed and left alone: what came after the checkpoint is to be replayed.
+    /// Flushed and left alone: recovery must replay all chunks behind the checkpoint.
     Flushed,
 }
 
-/// What came of the injections of one kind.
+/// Results of the injections of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Structures that were damaged.
     pub injected: u64,
-    /// Of these, found: by scrub at their place, or by the pool's refusal to open.
+    /// Damaged structures that were found, by scrub at the damaged place or by the pool's refusal to open.
     pub found: u64,
-    /// Of these, without any effect: neither wrong nor missing nor in need of being found.
+    /// Damage without effect: no block is wrong or missing, and scrub need not find the damage.
     pub harmless: u64,
-    /// Of these, hidden: an older state was read that nothing on media contradicts.
+    /// Hidden damage: an older state was read, and no structure on media contradicts it.
     pub older: u64,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// By what was hit, and how.
+    /// Tallies by ending, damaged structure and kind of damage.
     pub tallies: BTreeMap<(Ending, Structure, Damage), Tally>,
-    /// What was wrong, with the seed and the number of the injection.
+    /// Wrong outcomes, with the seed and the number of the injection.
     pub wrong: Vec<String>,
 }
 
@@ -129,7 +129,7 @@ struct Range {
     machine: Machine,
     rng: Rng,
     sound: Image,
-    /// What was on media before half of the requests.
+    /// The media halfway through the requests.
     earlier: Image,
     damaged: Image,
     expected: Vec<FoundVolume>,
@@ -137,7 +137,7 @@ struct Range {
 }
 
 impl Range {
-    /// `None` if the seed comes to nothing worth damaging.
+    /// `None` if the seed's pool has no structure worth damaging.
     fn new(seed: u64, settings: &Settings, ending: Ending, report: &mut Report) -> Option<Range> {
         let mut half = settings.clone();
         half.requests /= 2;
@@ -190,13 +190,13 @@ impl Range {
         }
     }
 
-    /// One injection, or some of the same kind. What is wrong with what came of it is an error.
+    /// Injects one damage, or several of the same kind. A wrong outcome is an error.
     fn round(&mut self, report: &mut Report) -> Result<(), String> {
         let mark = self.arena.mark();
         let damage = Damage::ALL[self.rng.below(4) as usize];
         let hit = self.inject(damage);
         let result = if hit.is_empty() { Ok(()) } else { self.probe(damage, &hit, report) };
-        // Nothing of the damaged image may be left in the machine when its blocks are forgotten.
+        // The machine must not hold blocks of the damaged image when the arena forgets them.
         self.machine.restart(self.settings.config.clone(), &self.sound, 0);
         self.damaged.clone_from(&self.sound);
         self.arena.truncate(mark);
@@ -210,13 +210,13 @@ impl Range {
     fn inject(&mut self, damage: Damage) -> Vec<Target> {
         let structures: BTreeSet<Structure> = self.targets.iter().map(|t| t.structure).collect();
         let structures: Vec<Structure> = structures.into_iter().collect();
-        // Blocks are what there is most of.
+        // Favour blocks: most structures are blocks.
         let pick = self.rng.below(structures.len() as u64 + 2) as usize;
         let structure = *structures.get(pick).unwrap_or(&Structure::Block);
         let candidates: Vec<usize> = (0..self.targets.len())
             .filter(|&index| self.targets[index].structure == structure)
             .collect();
-        // All copies of the record that counts, every other time.
+        // Every other time, all copies of the newest record.
         let copies = structure == Structure::Newest && self.rng.below(2) == 0;
         let wanted: Vec<usize> = if copies {
             candidates
@@ -246,7 +246,7 @@ impl Range {
         hit.into_values().collect()
     }
 
-    /// What stands where `target` was; `None` if it would be the same.
+    /// The damaged sectors of `target`; `None` if the damage would change nothing.
     fn instead(&mut self, target: &Target, damage: Damage) -> Option<Vec<Sector>> {
         let old = sectors_at(&self.sound, target.at, target.sectors())?.to_vec();
         let new = match damage {
@@ -346,7 +346,7 @@ fn sectors_at(image: &Image, at: Location, sectors: u32) -> Option<&[Sector]> {
     image.unit(at.unit).get(from..from + sectors as usize)
 }
 
-/// What is on media when all that was written has come there.
+/// The image with all pending changes applied.
 fn keep_all(world: &World, out: &mut Image) {
     let cache = world.machine.disk.cache();
     cache.crash(&CrashState(vec![Fate::Kept; cache.pending().len()]), out);
@@ -365,7 +365,7 @@ fn rest(world: &mut World, ending: Ending) -> Option<()> {
     if ending == Ending::Closed {
         return Some(());
     }
-    // One chunk more, which says that those before it are flushed.
+    // One more chunk: its header vouches that all earlier chunks are flushed.
     let (volume, _) = world.model.volumes().find(|(_, blocks)| *blocks > 0)?;
     let extent = Extent { volume, lba: 0, blocks: 1 };
     let version = world.model.begin_change(extent, false);
@@ -377,7 +377,7 @@ fn rest(world: &mut World, ending: Ending) -> Option<()> {
     Some(())
 }
 
-/// Scrubs, and returns where something is wrong. What is found twice, through the map and in its unit, counts twice.
+/// Scrubs, and returns the damaged places. Damage found twice, through the map and in its unit, counts twice.
 fn scrub(machine: &mut Machine) -> Result<BTreeSet<Location>, String> {
     let (reply, hits) = ask(machine, HostRequest::Scrub)?;
     match reply {
@@ -387,8 +387,8 @@ fn scrub(machine: &mut Machine) -> Result<BTreeSet<Location>, String> {
     }
 }
 
-/// Submits a request when nothing else is asked for, and waits until nothing more happens. Returns the answer, and what
-/// was noticed to be damaged meanwhile.
+/// Submits a request while no other request is pending, and waits until the machine is idle. Returns the answer, and
+/// the damage noticed meanwhile.
 fn ask(
     machine: &mut Machine,
     request: HostRequest<Data>,

@@ -1,9 +1,9 @@
 //! Blocks of real bytes, and the handles of them that go through the engine.
 //!
 //! Invariants:
-//! * A block in an [`Arena`] never changes. So its checksum and what it shows are computed once, and a simulated medium
-//!   is an array of numbers: copying it, or going back to an earlier one, costs next to nothing.
-//! * What a block shows is decided by all of its 4096 bytes, never by where it was found.
+//! * A block in an [`Arena`] never changes. Its checksum and content are computed once. A simulated medium is an array
+//!    of block numbers, cheap to copy and to restore.
+//! * All 4096 bytes of a block decide its content, never the place of the block.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -57,7 +57,7 @@ impl BlockId {
     }
 }
 
-/// 512 bytes of a block of an [`Arena`]: what one sector of a medium holds.
+/// 512 bytes of a block of an [`Arena`]: the content of one sector of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sector(u32);
 
@@ -65,23 +65,23 @@ impl Sector {
     /// Zeros.
     pub const ZEROS: Sector = BlockId::ZEROS.sector(0);
 
-    /// The block that it is of.
+    /// The sector's block.
     #[must_use]
     pub const fn block(self) -> BlockId {
         BlockId(self.0 / SECTORS_PER_BLOCK as u32)
     }
 
-    /// Which of the block's sectors it is.
+    /// The sector's number in its block.
     #[must_use]
     pub const fn part(self) -> usize {
         self.0 as usize % SECTORS_PER_BLOCK
     }
 }
 
-/// What a user's block is: this version of this block of this volume.
+/// Identity of a user block: volume, block number and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
-    /// The volume that it was written to.
+    /// The volume.
     pub volume: VolumeId,
     /// The block of the volume.
     pub lba: Lba,
@@ -130,14 +130,14 @@ impl Stamp {
 pub enum Content {
     /// Zeros throughout.
     Zeros,
-    /// What was once written by the host.
+    /// Data that the host once wrote.
     User(Stamp),
     /// Neither: a structure, a mixture, or damage.
     Other,
 }
 
 impl Content {
-    /// What a block of these bytes shows.
+    /// The content of a block with the given bytes.
     #[must_use]
     pub fn of(bytes: &[u8; BLOCK_BYTES]) -> Content {
         if *bytes == [0; BLOCK_BYTES] {
@@ -275,7 +275,7 @@ impl Arena {
         *block.crc.get_or_insert_with(|| crc32c(&block.bytes))
     }
 
-    /// A block of a user in at most `room` bytes, if it is one of those that pack: half of all versions.
+    /// A user block packed into at most `room` bytes; half of all versions can be packed.
     fn packed<'a>(&self, block: BlockId, packer: &'a mut Packer, room: usize) -> Option<&'a [u8]> {
         match self.content(block) {
             Content::User(stamp) if stamp.version % 2 == 0 => {
@@ -312,13 +312,13 @@ impl Arena {
         self.blocks.borrow().len()
     }
 
-    /// Forgets all blocks that were added since [`Arena::mark`] gave `mark`. Nothing may hold one of them any more.
+    /// Forgets all blocks that were added since [`Arena::mark`] gave `mark`. No handle to a forgotten block may remain.
     pub fn truncate(&self, mark: usize) {
         self.blocks.borrow_mut().truncate(mark);
     }
 }
 
-/// Handle of a run of sectors: what the host gives to the engine, and the engine to the device.
+/// Handle of a run of sectors: the payload between host and engine, and between engine and device.
 #[derive(Clone)]
 pub struct Data {
     arena: Rc<Arena>,

@@ -2,8 +2,8 @@
 //! recovered, read and judged.
 //!
 //! Invariants:
-//! * The world itself goes on as if nothing had been looked at.
-//! * One state is named by seed, point and index, and can be looked at again alone.
+//! * Judging states does not affect the world.
+//! * Seed, point and index name a state. A state can be replayed alone.
 
 use thermocline_engine::{Marks, take_marks};
 use thermocline_types::Rng;
@@ -17,50 +17,50 @@ use crate::settings::{Drawn, Scale, Settings};
 use crate::states::{crash_states, some_states};
 use crate::world::{Step, World};
 
-/// One state in so many is interrupted by a second power cut while it is being recovered, and one by a third.
+/// Mean number of states per state whose recovery is cut short by a second power cut.
 const SECOND_CRASH_ONE_IN: u64 = 8;
 
-/// After so many completions of its recovery, at most.
+/// Completions of a recovery before the second power cut, at most.
 const CUT_SHORT_TURNS: u64 = 48;
 
-/// In one state in so many the wrong member, if there is one, is made wrong.
+/// Mean number of states per state with a spoiled wrong member, in worlds with a wrong member.
 const SPOILED_ONE_IN: u64 = 2;
 
-/// Requests with which a state goes on.
+/// Requests after a judged state, when the world goes on.
 const GO_ON_REQUESTS: u64 = 60;
 
-/// One step in so many of a state that goes on is a power cut or a kill.
+/// Mean number of steps between power cuts or kills, when a state goes on.
 const GO_ON_CRASH_ONE_IN: u64 = 40;
 
-/// One step in so many is a point at which states are looked at, though no flush is about to complete.
+/// Mean number of steps per extra point: a point where states are judged although no flush is about to complete.
 const POINT_ONE_IN: u64 = 97;
 
-/// A state in which something was wrong.
+/// A crash state that was judged wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where it was, and how to go there again.
+    /// The place of the state, for a replay.
     pub place: Place,
     /// What was wrong.
     pub what: String,
 }
 
-/// What was looked at.
+/// The result of an enumeration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Crash states that were recovered and judged, those of second crashes among them.
+    /// Crash states that were recovered and judged, including states of second crashes.
     pub states: u64,
-    /// Points at which they were.
+    /// Points whose crash states were judged.
     pub points: u64,
     /// What was wrong.
     pub failures: Vec<Failure>,
-    /// What the seeds drew.
+    /// The draws of the seeds.
     pub drawn: Drawn,
     /// How often each mark of the engine was reached.
     pub marks: Marks,
 }
 
 impl Report {
-    /// Adds what another came to.
+    /// Adds another report.
     pub fn merge(&mut self, other: Report) {
         self.states += other.states;
         self.points += other.points;
@@ -77,8 +77,8 @@ pub struct Budget {
     pub states: u64,
     /// Failures, after which to stop.
     pub failures: usize,
-    /// Random states of each point, beside the one in which nothing is lost and the one in which all is; `None` means
-    /// all that [`crash_states`] lists. Few states of many points find what shows in any of them, but not for long.
+    /// Random states of each point, beside the state that keeps all changes and the state that loses all. `None` means
+    /// all states of [`crash_states`]. Few states of many points find bugs that show in any state, but only briefly.
     pub per_point: Option<u64>,
     /// Only this state.
     pub only: Option<Place>,
@@ -90,7 +90,7 @@ pub fn enumerate(seed: u64, budget: &Budget) -> Report {
     enumerate_with(seed, Settings::draw(seed, Scale::Small), budget)
 }
 
-/// As [`enumerate`], with settings of one's own.
+/// As [`enumerate`], with the given settings.
 #[must_use]
 pub fn enumerate_with(seed: u64, settings: Settings, budget: &Budget) -> Report {
     enumerate_faulty(seed, settings, Vec::new(), budget)
@@ -105,7 +105,7 @@ pub fn enumerate_faulty(
     budget: &Budget,
 ) -> Report {
     replay::enter(Place { seed, point: 0, state: 0 });
-    // What this thread reached before belongs to others.
+    // Discard marks that earlier runs left on this thread.
     let _ = take_marks();
     let mut report = Report::default();
     report.drawn.add(&settings);
@@ -186,7 +186,7 @@ impl Prober {
         }
     }
 
-    /// Recovers what is in `self.image`, now and then with further power cuts on the way.
+    /// Recovers the pool in `self.image`, now and then with more power cuts during recovery.
     fn judge(&mut self, world: &World, place: Place, report: &mut Report) -> Result<(), String> {
         let mark = world.arena.mark();
         let mut rng = Rng::new(place.seed ^ place.point << 40 ^ place.state << 8);
@@ -201,7 +201,7 @@ impl Prober {
         let found = self.recover(world, rng.next_u64())?;
         judge(world, &found)?;
         if twice {
-            // What was found and not changed must be found again.
+            // A second recovery must find the same content.
             report.states += 1;
             let state = self.machine.disk.cache().random_state(&mut rng);
             self.machine.disk.cache().crash(&state, &mut self.image);

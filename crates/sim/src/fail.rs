@@ -1,6 +1,6 @@
-//! Every command fails once: a script runs again and again, and each time another of its commands goes wrong.
+//! Every command fails once: a script is repeated, and each run fails the next command.
 //!
-//! As SQLite's tests do with I/O errors: whatever the code does when something fails, it does under test.
+//! SQLite tests I/O errors in the same way: every error path of the code runs under test.
 
 use thermocline_engine::DeviceError;
 
@@ -12,10 +12,10 @@ use crate::world::World;
 /// How a command goes wrong, in turn.
 const FAULTS: [Fault; 2] = [Fault::Fail(DeviceError::Io), Fault::FailTorn(DeviceError::Io)];
 
-/// What came of it.
+/// Results of the runs.
 #[derive(Clone, Debug, Default)]
 pub struct FailReport {
-    /// Commands that the script has when nothing fails.
+    /// Commands of the script without faults.
     pub commands: u64,
     /// Runs in which a command was made to fail.
     pub runs: u64,
@@ -23,8 +23,8 @@ pub struct FailReport {
     pub wrong: Vec<(u64, String)>,
 }
 
-/// Runs the small world of `seed` once for each of its commands, up to `most` of them, with that command failing: with
-/// nothing done, or in part. After it failed the pool is opened again and goes on.
+/// Runs the small world of `seed` once for each of its commands, up to `most` runs. In each run one command fails: its
+/// work is done in part or not at all. Then the pool is opened again and goes on.
 #[must_use]
 pub fn fail_every_action(seed: u64, most: u64) -> FailReport {
     fail_every_action_with(seed, &Settings::draw(seed, Scale::Small), most)

@@ -1,15 +1,15 @@
 //! Faults of a device: which command fails how, and the record of what was broken.
 //!
 //! Invariants:
-//! * What fails follows from the rules, the seed and the order of commands alone.
-//! * Whatever goes wrong is in the record. What of it may show, the atlas of the disk knows.
+//! * Rules, seed and the order of commands alone decide which commands fail.
+//! * The record has every fault. The disk's atlas has the visible effects.
 
 use thermocline_engine::wire::{Encoding, IoCmd};
 use thermocline_engine::{DeviceError, UnitCondition};
 use thermocline_format::{Geometry, Location};
 use thermocline_types::{Rng, Time};
 
-/// Kinds of commands, as far as faults tell them apart.
+/// Kinds of commands, as far as faults distinguish commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommandKind {
     /// A chunk is written.
@@ -28,7 +28,7 @@ pub enum CommandKind {
     Flush,
     /// Units are reported.
     Report,
-    /// A member of a device gets anew what the others have right, or is not believed any more.
+    /// A member of a device is repaired from the other members, or is marked as distrusted.
     Heal,
 }
 
@@ -51,7 +51,7 @@ impl CommandKind {
         }
     }
 
-    /// Whether media change by it.
+    /// Whether commands of the kind change media.
     #[must_use]
     pub const fn is_write(self) -> bool {
         matches!(self, CommandKind::WriteChunk | CommandKind::WriteSuperblock)
@@ -61,14 +61,14 @@ impl CommandKind {
 /// How a command goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An error is reported, and nothing was done.
+    /// The command reports an error and does nothing.
     Fail(DeviceError),
-    /// As `Fail`, but it takes the device long to say so: what came later may be done by then.
+    /// As `Fail`, but the error comes late: later commands may complete first.
     FailLate(DeviceError),
-    /// An error is reported, and a write was done in part.
+    /// A write reports an error and is done in part.
     FailTorn(DeviceError),
-    /// A flush reports an error, and of what it covers some is gone for good, though reads go on showing it until the
-    /// host starts anew; the next flush succeeds.
+    /// A flush reports an error, and some covered changes are lost for good. Reads show the lost changes until the host
+    /// restarts. The next flush succeeds.
     FailForgotten(DeviceError),
     /// A write is reported as done, and the old content stays.
     Lose,
@@ -78,17 +78,17 @@ pub enum Fault {
     OtherDevice,
     /// If a power cut takes the write, one of its sectors gets its first bytes only; conventional media only.
     TearWithin,
-    /// A read gives other bytes this once: flipped, zeros, or those of another place. It strikes only while the pool is
-    /// open. An opening that misreads a header takes it for the end of a tail, and no checksum tells.
+    /// A read returns wrong bytes once: flipped bits, zeros, or the bytes of another place. Only an open pool is
+    /// struck: recovery takes a misread header for the end of a tail, and no checksum detects the mistake.
     Misread,
-    /// From this command on no command to the device returns until the host starts anew. Each counts as failed after a
-    /// deadline. It strikes only while the pool is open.
+    /// From this command on no command to the device returns until the host restarts. Each command counts as failed
+    /// after a deadline. Only an open pool is struck.
     Hang,
-    /// So many bits of what is written are flipped.
+    /// The given number of written bits is flipped.
     Flip(u32),
-    /// The command takes so much longer.
+    /// The command is delayed by the given time.
     Delay(Time),
-    /// A flush is reported as done, and nothing is flushed.
+    /// A flush is reported as done, and does nothing.
     Lie,
     /// The unit that the command is about changes its condition, before the command is tried.
     Degrade(UnitCondition),
@@ -97,13 +97,13 @@ pub enum Fault {
 /// When a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// To commands of this kind; `None` means of any.
+    /// Kind of the struck commands; `None` means any kind.
     pub kind: Option<CommandKind>,
-    /// To the command of this number, counted from 0 over all commands.
+    /// First struck command, counted from 0 over all commands.
     pub first: u64,
-    /// And those after it up to, but not including, this one.
+    /// End of the struck commands, exclusive.
     pub end: u64,
-    /// To one in so many of them.
+    /// Mean number of commands per struck command.
     pub one_in: u64,
     /// What happens.
     pub fault: Fault,
@@ -134,11 +134,11 @@ pub struct Injected {
     pub command: u64,
     /// Its kind.
     pub kind: CommandKind,
-    /// What happened to it.
+    /// The fault of the command.
     pub fault: Fault,
     /// Where the command was to do its work, if it has a place.
     pub at: Option<Location>,
-    /// Where it did something instead.
+    /// The place that was hit instead.
     pub instead: Option<Location>,
 }
 
@@ -158,13 +158,13 @@ impl Injector {
         Injector { rules, rng: Rng::new(seed), commands: 0, log: Vec::new() }
     }
 
-    /// Commands that were submitted so far.
+    /// Number of commands submitted until now.
     #[must_use]
     pub const fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// Every fault that happened, in order; delays are none.
+    /// Every injected fault in order, without delays.
     #[must_use]
     pub fn log(&self) -> &[Injected] {
         &self.log
@@ -175,7 +175,7 @@ impl Injector {
         self.rules.insert(0, rule);
     }
 
-    /// Does nothing from now on; the record stays.
+    /// Stops all faults; keeps the record.
     pub fn heal(&mut self) {
         self.rules.clear();
     }
@@ -185,7 +185,7 @@ impl Injector {
         &mut self.rng
     }
 
-    /// Counts a command and says what is to happen to it.
+    /// Counts a command and decides its fault.
     pub fn decide(&mut self, kind: CommandKind) -> Option<Fault> {
         let number = self.commands;
         self.commands += 1;

@@ -1,7 +1,7 @@
 //! Fuzzing of the engine: bytes become requests and faults, or changes of a pool's image.
 //!
-//! Both run on any bytes, so that `proptest` and `cargo fuzz` drive the same code. What is wrong is told, and a panic
-//! is wrong too.
+//! Both run on any bytes: `proptest` and `cargo fuzz` drive the same code. Wrong outcomes are returned; a panic is a
+//! finding too.
 
 mod image;
 
@@ -36,8 +36,8 @@ impl Bytes<'_> {
     }
 }
 
-/// Runs a small pool whose settings the first bytes pick, with operations of the host, power cuts, kills and failing
-/// commands, if `failing`, as the others say; then sees that it lives on. Returns what was wrong.
+/// Runs a small pool: the first bytes pick the settings, the rest pick host operations, power cuts and kills, and
+/// failing commands if `failing`. Then checks the pool with [`World::live_on`]. Returns all wrong outcomes.
 #[must_use]
 pub fn operations(bytes: &[u8], failing: bool) -> Vec<String> {
     let mut bytes = Bytes(bytes);
@@ -96,7 +96,7 @@ fn operate(world: &mut World, bytes: &mut Bytes<'_>, failing: bool) {
     }
 }
 
-/// A request that cannot be carried out, whatever the pool holds.
+/// A request that no pool can carry out.
 fn nonsense(world: &World, bytes: &mut Bytes<'_>) -> HostRequest<Data> {
     let volumes: Vec<_> = world.model.volumes().map(|(volume, _)| volume).collect();
     let any = volumes.get(bytes.next() as usize % volumes.len().max(1)).copied();

@@ -1,8 +1,8 @@
-//! A member that is wrong, a scrub, and then another member that is wrong: after the scrub the first one is right.
+//! A wrong member, a scrub, then a second wrong member: the scrub must have repaired the first member.
 //!
-//! A world runs to its end, and the pool is closed. Some sectors of one member are flipped, the pool is opened and
-//! scrubbed, and closed again. Then everything behind the head of another member of the same group is garbage: all that
-//! was flushed must be read all the same.
+//! A world runs to its end, and the pool is closed. Some sectors of one member are flipped. The pool is opened,
+//! scrubbed and closed. Then a second member of the same group becomes garbage behind its head. All flushed data must
+//! still be readable.
 
 use thermocline_engine::{Extent, HostRequest, Reply};
 use thermocline_format::VolumeName;
@@ -24,7 +24,7 @@ const LBAS: u64 = 16;
 /// Steps until a member that was put back is filled. Chosen, not measured.
 const FILLED_WITHIN: u64 = 200_000;
 
-/// Does that in a world of `seed`.
+/// Runs the test in a world of `seed`.
 ///
 /// # Errors
 /// What went wrong.
@@ -176,7 +176,7 @@ fn opening(world: &World, image: &Image, seed: u64) -> Machine {
     Machine::open(world.settings.config.clone(), &world.arena, disk, seed)
 }
 
-/// Everything behind the head of a member is garbage.
+/// Turns all sectors behind the head of a member into garbage.
 fn spoil_all(image: &mut Image, group: &GroupSpec, member: DeviceId) {
     let media = *image.media();
     let units = media.geometry.device_units().find(|(device, _)| *device == member);

@@ -1,8 +1,8 @@
-//! Deliberate bugs of the engine, and which of the tests here finds each. A bug that none finds shows a blind spot.
+//! Deliberate bugs of the engine, and the tests that find each bug. An uncaught bug shows a blind spot of the tests.
 //!
 //! Invariants:
-//! * What goes wrong counts only if it goes right in the same run without the bug.
-//! * The same bug and budget give the same answer, but for the time that it took.
+//! * A failure counts only if the same run succeeds without the bug.
+//! * The same bug and budget give the same result, except for the elapsed time.
 
 mod table;
 
@@ -32,28 +32,28 @@ pub use table::{Row, hunt_all, markdown};
 /// Crash states of one seed, at most.
 const STATES_PER_SEED: u64 = 2000;
 
-/// One seed in so many has its crash states enumerated, and another one with writes that fail.
+/// Period, in seeds, of crash enumeration, and of crash enumeration with failing writes.
 const ENUMERATE_ONE_IN: u64 = 4;
 
 /// Commands of a script that are made to fail.
 const COMMANDS: u64 = 8;
 
-/// One step in so many is a power cut or a kill, in worlds that have them.
+/// Mean number of steps between power cuts or kills.
 const CRASH_ONE_IN: u64 = 40;
 
-/// One written chunk in so many gets flipped bits.
+/// Mean number of written chunks per chunk with flipped bits.
 const FLIP_ONE_IN: u64 = 6;
 
-/// One seed in so many has a pool of large units damaged.
+/// Period, in seeds, of damage to a pool of large units.
 const LARGE_UNITS_ONE_IN: u64 = 2;
 
-/// Structures of one pool that are damaged, one after the other.
+/// Structures damaged in one pool, in turn.
 const ROUNDS: u64 = 40;
 
-/// And of one with large units: there are many more of them.
+/// As [`ROUNDS`], for a pool with large units, which has many more structures.
 const ROUNDS_OF_LARGE_UNITS: u64 = 200;
 
-/// One seed in so many has a large world too, where more chunks and more garbage collection come together.
+/// Period, in seeds, of an additional large world: more chunks and more garbage collection coincide.
 const LARGE_ONE_IN: u64 = 8;
 
 /// The test that finds a bug.
@@ -71,9 +71,9 @@ pub enum Method {
     FailingEnumeration,
     /// A world in which each command fails once.
     FailingCommands,
-    /// A world on a device that flips bits of what is written.
+    /// A world on a device that flips bits of writes.
     FlippedBits,
-    /// Bits are flipped while nothing happens; then everything is read, rewritten around and read again.
+    /// Bits are flipped at rest; then all blocks are read, further blocks are written, and all blocks are read again.
     DamageAtRest,
     /// A structure of a pool that was flushed, but not closed, is damaged before it is opened again.
     DamagedStructures,
@@ -85,7 +85,7 @@ pub enum Method {
     OlderHome,
     /// A member of a group is wrong, then scrubbed, and then another one is wrong.
     ScrubHeals,
-    /// Crash states of a world in which something rare is common.
+    /// Crash states of a world in which a rare situation is common.
     Situation(Situation),
 }
 
@@ -122,7 +122,8 @@ impl Method {
         Method::Situation(Situation::Changing),
     ];
 
-    /// Whether it is worth its time with this seed: many seeds find more than many states of one.
+    /// Whether the method runs with `seed`. Expensive methods skip seeds: many seeds find more than many states of one
+    /// seed.
     fn is_due(self, seed: u64) -> bool {
         match self {
             Method::Enumeration => seed % ENUMERATE_ONE_IN == 1,
@@ -162,7 +163,7 @@ impl Method {
 impl FromStr for Method {
     type Err = String;
 
-    /// One of the names, or its beginning if no other begins so.
+    /// Parses a name, or an unambiguous prefix of a name.
     fn from_str(word: &str) -> Result<Method, String> {
         let alone = [Method::Situation(Situation::TwiceWrong)];
         let all = || Method::ALL.into_iter().chain(alone);
@@ -181,10 +182,10 @@ impl FromStr for Method {
 /// What a method found with a seed.
 #[derive(Clone, Debug, Default)]
 struct Finding {
-    /// What was wrong first, if anything was.
+    /// The first wrong outcome, if any.
     wrong: Option<String>,
     panicked: bool,
-    /// Crash states that were looked at.
+    /// Crash states that were judged.
     states: u64,
 }
 
@@ -193,24 +194,24 @@ struct Finding {
 pub struct Caught {
     /// By which test.
     pub by: Method,
-    /// Whether the engine stopped itself, as opposed to a wrong answer.
+    /// Whether the engine panicked; otherwise an answer was wrong.
     pub panicked: bool,
     /// With which seed.
     pub seed: u64,
-    /// The first thing that was wrong.
+    /// The first wrong outcome.
     pub what: String,
 }
 
-/// What came of looking for a bug.
+/// The result of the hunt for a bug.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The bug, if it was found.
     pub caught: Option<Caught>,
-    /// Crash states that were enumerated, without those of the runs in comparison.
+    /// Crash states that were enumerated, without the states of comparison runs.
     pub states: u64,
     /// The time it took.
     pub elapsed: Duration,
-    /// Findings that are there without the bug too: seed, method and what it was.
+    /// Findings that also appear without the bug: seed, method and description.
     pub without: Vec<(u64, Method, String)>,
 }
 
@@ -223,7 +224,7 @@ pub struct HuntBudget {
     pub states: u64,
     /// Time at most; checked between runs.
     pub time: Duration,
-    /// With this method alone, and with every seed; `None` means with all.
+    /// The only method, run with every seed; `None` means all methods.
     pub only: Option<Method>,
 }
 
@@ -311,7 +312,7 @@ fn crowded_or_small(seed: u64, bug: Option<Bug>) -> Settings {
     settings
 }
 
-/// Which commands fail, how, and one in how many. Chunks come first, since most of what can go wrong does with them.
+/// Failing commands, faults, and the mean number of commands per fault. Chunks are first: most failures concern chunks.
 const FAILING: [(CommandKind, Fault, u64); 9] = [
     (CommandKind::WriteChunk, Fault::Fail(DeviceError::Io), 20),
     (CommandKind::WriteChunk, Fault::FailTorn(DeviceError::Io), 5),
@@ -375,8 +376,8 @@ fn flipped_bits(seed: u64, bug: Option<Bug>) -> Finding {
     first(world.wrong)
 }
 
-/// Runs half of a world, flips a bit in every second block of users' data on media, reads everything, and goes on: what
-/// was damaged is unreadable from now on, and nothing else.
+/// Runs half of a world, flips a bit in every second block of user data on media, reads all blocks, and goes on. Only
+/// damaged blocks may be unreadable.
 fn damage_at_rest(seed: u64, bug: Option<Bug>) -> Finding {
     let mut world = World::new(seed, small(seed, bug), Vec::new());
     let half = world.settings.requests / 2;

@@ -1,9 +1,9 @@
 //! A header that is lost, and a host that writes on.
 //!
-//! A world runs, and now and then, when a checkpoint has just been taken or long after, power is cut that loses
-//! nothing. Of the pool that is left the header of a chunk is destroyed. It is opened as if that chunk had never been
-//! written, or in spite of the loss if something says that it was: units are counted right. Then the host writes, the
-//! pool is closed and opened again: what could be read before the host wrote can still be read.
+//! A world runs. Now and then, just after a checkpoint or long after, power is cut and no change is lost. The test
+//! destroys the header of a chunk on the image. The pool opens as if the chunk had never been written. If other
+//! structures vouch for the chunk, the pool opens in spite of the loss. Unit counts must be right. Then the host
+//! writes, and the pool is closed and opened again: all blocks readable before the writes must still be readable.
 
 use std::collections::BTreeMap;
 
@@ -21,17 +21,16 @@ use crate::world::{Step, World};
 /// Checkpoints of one world after which headers are lost, at most.
 const CHECKPOINTS: usize = 16;
 
-/// Bytes after which a checkpoint is taken: few, so that there are many, or enough for units to be reset and written
-/// again.
+/// Bytes between checkpoints: few bytes for many checkpoints, or enough bytes for units to be reset and rewritten.
 const CHECKPOINT_BYTES: [u64; 2] = [256 << 10, 4 << 20];
 
-/// Steps after which headers are lost that are far behind a checkpoint.
+/// Steps between lost headers far behind a checkpoint.
 const STEPS: u64 = 400;
 
-/// Requests that write once more what is there.
+/// Requests that rewrite existing blocks.
 const WRITES: usize = 16;
 
-/// Does that in a world of `seed`.
+/// Runs the test in a world of `seed`.
 ///
 /// # Errors
 /// What went wrong.
@@ -80,7 +79,7 @@ fn lose_each(world: &World, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens what is on `image`, writes to it, and opens it again.
+/// Opens the pool on `image`, writes, and opens the pool again.
 fn write_on(world: &World, image: &Image, seed: u64) -> Result<(), String> {
     let mut config = world.settings.config.clone();
     let disk = Disk::new(&world.arena, image.clone(), Latency::NONE, seed);

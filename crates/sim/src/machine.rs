@@ -14,20 +14,20 @@ use crate::disk::{Disk, Image};
 use crate::faults::CommandKind;
 use crate::model::FoundVolume;
 
-/// Completions after which something that should be over is taken to go on for ever.
+/// Completions after which pending work counts as endless.
 pub(crate) const PATIENCE: u64 = 1 << 20;
 
 /// So many turns a single request may take. What goes on for longer never ends: it is told before records written over
 /// and over fill the memory.
 const TURNS_OF_REQUEST: u64 = 1 << 14;
 
-/// So many actions the engine may want before anything completes.
+/// Actions of the engine before a completion, at most.
 const ACTIONS_AT_ONCE: u64 = 1 << 14;
 
 /// The identity of every simulated pool.
 pub const POOL: PoolId = PoolId(*b"simulated pool 1");
 
-/// What an engine tells its host.
+/// An event from the engine to its host.
 #[derive(Debug)]
 pub enum Event {
     /// A request ended.
@@ -36,22 +36,22 @@ pub enum Event {
     Notice(Notice),
 }
 
-/// How a request ended, and where damage was found meanwhile.
+/// The result of a request, and the damage found meanwhile.
 pub type Answer = (Result<Reply, HostError>, Vec<Location>);
 
-/// What reading everything showed: the volumes, and every error of a read, of many blocks or of one.
+/// The result of reading all blocks: the volumes, and every failed read, of many blocks or of one.
 pub type Survey = (Vec<FoundVolume>, Vec<(Extent, HostError)>);
 
-/// Why a pool cannot be looked at.
+/// Why a pool cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It was refused.
+    /// The opening was refused.
     Refused(OpenError),
-    /// Nothing more happens, though something should.
+    /// The machine has no next event, but work is pending.
     Stuck(&'static str),
-    /// The machine was stopped before it was over.
+    /// The machine was stopped early.
     Stopped,
-    /// A unit counts as if it held so many blocks, and the maps lead to another number of them.
+    /// A unit's valid count, and the different number of blocks that the maps lead to.
     Miscounted(UnitId, u32, u32),
 }
 
@@ -145,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Drops the engine, and opens the pool anew on what is on media.
+    /// Drops the engine, and opens the pool on `image`.
     ///
     /// # Panics
     /// When the configuration cannot work.
@@ -182,16 +182,16 @@ impl Machine {
         self.disk.cache().next_change() > self.first_change
     }
 
-    /// A name for a request that no other has.
+    /// A unique request identifier.
     pub fn request_id(&mut self) -> RequestId {
         self.next_request += 1;
         RequestId(self.next_request)
     }
 
-    /// Carries out what the engine wants, and appends what it says to `events`.
+    /// Carries out the engine's actions, and appends its events to `events`.
     ///
     /// # Panics
-    /// When it wants more and more without end.
+    /// When the engine emits actions without end.
     pub fn pump(&mut self, events: &mut Vec<Event>) {
         let mut actions = 0;
         while let Some(action) = self.engine.poll_action() {
@@ -211,8 +211,8 @@ impl Machine {
         }
     }
 
-    /// A device with zones lets so many be active at once, beside those of superblocks. One that it failed to finish
-    /// stays active.
+    /// Asserts the device's limit of active zones, superblock zones excluded. Skipped after a failed finish, since the
+    /// zone stays active.
     fn count_zones(&self, cmd: &DeviceCmd<Data>) {
         let DeviceCmd::WriteChunk(chunk) = cmd else { return };
         let at = chunk.header.origin.location;
@@ -235,7 +235,7 @@ impl Machine {
         assert!(maps <= bound || !sound, "{maps} bytes for maps, which may have {bound}");
     }
 
-    /// Lets the next thing happen: a command completes, or time passes for the engine. Returns whether anything did.
+    /// Runs the next event: a command completes, or a timer of the engine expires. Returns `false` without an event.
     pub fn turn(&mut self) -> bool {
         let wake = self.engine.poll_timeout();
         match (self.disk.next_completion(), wake) {
@@ -297,7 +297,7 @@ impl Machine {
         }
     }
 
-    /// Has a request carried out, when nothing else is asked for. Returns its answer, and where damage was found
+    /// Carries out a request while no other request is pending. Returns the answer, and the damaged places found
     /// meanwhile.
     ///
     /// # Errors
@@ -328,7 +328,7 @@ impl Machine {
         Err(Trouble::Stuck("a request never completes"))
     }
 
-    /// Closes the pool in order, when nothing else is asked for.
+    /// Closes the pool in order, while no request is pending.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].
@@ -372,7 +372,7 @@ impl Machine {
             Some(self.arena.read(self.arena.gather(&sectors)))
         };
         match self.engine.miscounted(read) {
-            // What nobody could read when its volume was deleted stays counted (ADR 0028).
+            // Blocks of map pages that were unreadable when their volume was deleted stay counted (ADR 0028).
             Some((_, counted, led_to)) if counted > led_to && self.pages_lost() > 0 => {}
             Some((unit, counted, led_to)) => {
                 return Err(Trouble::Miscounted(unit, counted, led_to));
@@ -402,7 +402,7 @@ impl Machine {
                 blocks.push(None);
                 errors.push((extent, error));
             }
-            // One of them is damaged: see which.
+            // A block is damaged: read block by block.
             Err(error) => {
                 errors.push((extent, error));
                 for lba in extent.lba..extent.lba + extent.blocks {
@@ -413,7 +413,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads blocks, when nothing else is asked for. `None` means that the engine reports an error.
+    /// Reads blocks while no other request is pending. `None` means that the engine reports an error.
     ///
     /// # Errors
     /// [`Trouble::Stuck`].

@@ -32,13 +32,13 @@ looks for it until it is caught, or STATES crash states (default 1000000) or S s
 a table in Markdown. Exit code 1 when a bug was not caught. With --method: by that one alone, and with every seed; NAME
 is one of `crates/sim/src/hunt.rs`, situations among them, or its beginning; a wrong one has them all told.";
 
-/// How often progress is told.
+/// Time between progress reports.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// States of one seed, at most, so that many seeds are seen.
+/// States of one seed, at most: the limit leaves time for many seeds.
 const STATES_PER_SEED: u64 = 20_000;
 
-/// As that, of rare situations.
+/// As [`STATES_PER_SEED`], for rare situations.
 const STATES_PER_SITUATION: u64 = 2_000;
 
 struct Arguments {
@@ -166,12 +166,12 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// The option that says which situation it is.
+/// The command-line option for `situation`.
 fn named(situation: Option<Situation>) -> String {
     situation.map_or(String::new(), |one| format!("--situation '{}' ", one.name()))
 }
 
-/// What the seed stands for.
+/// The settings that the seed draws.
 fn settings(situation: Option<Situation>, seed: u64) -> Settings {
     situation.map_or_else(|| Settings::draw(seed, Scale::Small), |one| one.settings(seed))
 }

@@ -1,7 +1,7 @@
-//! A home that is an older copy of itself, beside devices that went on without it.
+//! An older copy of the home device, beside newer copies of the other devices.
 //!
-//! A world runs to its end. The pool is opened once more, written to if it can be, and power is cut. Then the home is
-//! what it was before that opening: the pool must not open, for what the other devices say.
+//! A world runs to its end. The pool is opened once more, and power is cut. Then the home device is replaced by its
+//! copy from before the last opening. The pool must not open: the other devices record the newer opening.
 
 use thermocline_engine::OpenError;
 use thermocline_format::Geometry;
@@ -12,7 +12,7 @@ use crate::machine::{Machine, Trouble};
 use crate::settings::Settings;
 use crate::world::World;
 
-/// Does that in a world of `seed`, if it has several devices that can be written over.
+/// Runs the test in a world of `seed`, if the world has several devices that can be written over.
 ///
 /// # Errors
 /// What went wrong.
@@ -47,10 +47,10 @@ pub fn older_home(seed: u64, settings: Settings) -> Result<(), String> {
     }
 }
 
-/// `image` with what `device` has in `other`.
+/// `image` with the content of `device` taken from `other`.
 ///
 /// # Panics
-/// If there is no such device.
+/// If the pool has no such device.
 #[must_use]
 pub fn with_device(geometry: &Geometry, image: &Image, other: &Image, device: DeviceId) -> Image {
     let mut both = image.clone();

@@ -1,4 +1,4 @@
-//! Where the simulation is, so that a panic can say how to come there again.
+//! The current place of the simulation: a panic prints it for a replay.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! What a seed draws before anything happens: device, engine and workload, each a little different every time.
+//! The settings that a seed draws: device, engine and workload, different for every seed.
 //!
-//! Extremes are drawn on purpose, as in swarm testing (Groce et al., ISSTA 2012): what every seed does a little of, no
-//! seed does enough of.
+//! Extremes are drawn on purpose, as in swarm testing (Groce et al., ISSTA 2012): an operation that every seed does
+//! rarely is never done often enough.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,54 +33,54 @@ pub enum Scale {
 pub struct Settings {
     /// The device.
     pub media: DiskShape,
-    /// How long its commands take.
+    /// Latency of the device's commands.
     pub latency: Latency,
     /// The engine.
     pub config: Config,
-    /// What it is set up with at later openings, one after the other: devices come and go. The media has all of them.
+    /// Engine settings of later openings, in order: devices come and go. The media has the units of all devices.
     pub changes: Vec<Config>,
-    /// What the host asks for.
+    /// Mix of host requests.
     pub mix: Mix,
     /// Requests on their way at once.
     pub depth: usize,
     /// Requests altogether.
     pub requests: u64,
-    /// With which numbers the pool begins.
+    /// First numbers of the pool.
     pub numbers: Numbers,
     /// Devices of the pool that are groups, whose members the media has.
     pub groups: Groups,
-    /// A member of them that is wrong.
+    /// The wrong member of a group, if any.
     pub wrong: Option<Wrong>,
-    /// One crash state in so many goes on after it was judged: the host writes, units are collected, checkpoints are
+    /// Mean number of judged crash states per state that goes on: the host writes, units are collected, checkpoints are
     /// taken, and power fails again.
     pub go_on_one_in: u64,
     /// Whether volumes get reservations.
     pub reserves: bool,
 }
 
-/// With which numbers a pool begins: epoch, revision, sequence, generation and the identifiers of volumes.
+/// First numbers of a pool: epoch, revision, sequence, generation and volume identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// With those of a pool that was just made.
+    /// The numbers of a new pool.
     First,
-    /// With those of a pool that has come near the highest that a reader takes.
+    /// Numbers near the highest that a reader accepts.
     NearTheirLimits,
 }
 
-/// One crash state in so many goes on, as a rule: that takes much longer than to judge it.
+/// Default of [`Settings::go_on_one_in`]: going on takes much longer than judging a state.
 const GO_ON_ONE_IN: u64 = 32;
 
-/// One seed in so many has devices that come and go.
+/// Mean number of seeds per seed whose devices come and go.
 const CHANGING_ONE_IN: u64 = 6;
 
-/// One seed in so many has volumes whose maps are larger than the memory for them.
+/// Mean number of seeds per seed whose maps exceed the map memory.
 const SPREAD_ONE_IN: u64 = 4;
 
 impl Settings {
-    /// The settings that `seed` stands for.
+    /// Draws the settings of `seed`.
     ///
     /// # Panics
-    /// Never: what is drawn is within the limits of geometry and configuration.
+    /// Never: all draws are within the limits of geometry and configuration.
     #[must_use]
     pub fn draw(seed: u64, scale: Scale) -> Settings {
         let mut settings = Settings::draw_plain(seed, scale);
@@ -98,8 +98,8 @@ impl Settings {
         settings
     }
 
-    /// A device is attached, and as a rule another drained or lost, and detached after that. One time in three the new
-    /// one grows.
+    /// Attaches a device. In three of four cases a second device is drained or lost, then detached. In one of three
+    /// cases the new device grows.
     pub(crate) fn change_devices(&mut self, rng: &mut Rng) {
         let mut devices = self.config.geometry.devices().to_vec();
         let begin = self.config.geometry.units();
@@ -141,7 +141,7 @@ impl Settings {
         self.changes = configs;
     }
 
-    /// The engine as it is, with these devices, if that can be.
+    /// The engine's settings with `devices`; `None` if the combination is not valid.
     fn config_with(&self, devices: &[PoolDevice]) -> Option<Config> {
         let now = &self.config.geometry;
         let geometry = Geometry::of_devices(now.logical_block(), now.blocks_per_unit(), devices);
@@ -156,7 +156,7 @@ impl Settings {
         config.check().is_ok().then_some(config)
     }
 
-    /// Volumes that change the media that they are on, and streams that bypass fast ones.
+    /// Draws volumes that change media, and streams that bypass fast devices.
     pub(crate) fn place_volumes(&mut self, rng: &mut Rng) {
         self.mix.media_one_in = [0, 10, 40][rng.below(3) as usize];
         self.config.bypass_bytes = [u64::MAX, 0, 64 << 10][rng.below(3) as usize];
@@ -175,7 +175,7 @@ impl Settings {
     /// Volumes with several times as many pages of maps as there is memory for.
     pub(crate) fn spread(&mut self, rng: &mut Rng) {
         let drawn = self.media.geometry;
-        // Room for blocks beside the pages, which stand on media twice during a checkpoint.
+        // Room for blocks beside the map pages, of which a checkpoint keeps two copies on media.
         let geometry = Geometry::new(
             drawn.logical_block(),
             drawn.blocks_per_unit(),
@@ -224,7 +224,7 @@ impl Settings {
         if !members.is_empty() && rng.below(5) > 0 {
             let member = members[rng.below(members.len() as u64) as usize];
             let how = [How::Flips, How::RolledBack, How::Lies][rng.below(3) as usize];
-            // A clone, so that worlds without another fault stay as they are.
+            // Draw from a clone: worlds without a second fault keep their random numbers.
             let all = [Also::Misreads, Also::ReadErrors, Also::Hangs, Also::Superblocks];
             let also = all.get(rng.clone().below(2 * all.len() as u64) as usize).copied();
             self.wrong = Some(Wrong { member, how, also });
@@ -273,7 +273,7 @@ impl Settings {
     }
 }
 
-/// What was drawn, in one line, for whoever reads a failure.
+/// The drawn settings in one line, for failure reports.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { media, config, depth, requests, .. } = self;
@@ -306,7 +306,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Of many seeds, how many drew what: placement, media and numbers.
+/// Counts of draws over many seeds: placement, media and numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drawn(BTreeMap<String, u64>);
 
@@ -327,7 +327,7 @@ impl Drawn {
         }
     }
 
-    /// Counts what another has.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Drawn) {
         for (word, count) in &other.0 {
             *self.0.entry(word.clone()).or_default() += count;
@@ -511,7 +511,8 @@ pub(crate) fn draw_memory(seed: u64, config: &Config, most_volumes: usize) -> u6
     if rng.below(4) == 0 {
         return config.map_memory_bytes;
     }
-    // Some are still being deleted while others come. A volume of one block takes what one of a gibibyte does.
+    // Two more volumes: old volumes may be in deletion while new volumes are created. A volume of one block needs as
+    // much map memory as a volume of a gibibyte.
     let volumes = std::iter::repeat_n(1, most_volumes + 2);
     config.least_map_memory(volumes) + rng.below(8) * 4096
 }

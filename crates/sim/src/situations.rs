@@ -1,7 +1,7 @@
-//! Rare situations made common: settings for mistakes that a mix of everything hardly ever comes across.
+//! Rare situations made common: settings for bugs that a general mix hardly ever finds.
 //!
-//! Each was found by asking why a deliberate bug was not caught: what must come together for it to show, and which
-//! settings bring just that together. They say nothing about what goes wrong then; the model judges, as ever.
+//! Each situation comes from a deliberate bug that was not caught. The settings bring together the conditions under
+//! which the bug shows. The model judges the outcome, as in every other world.
 
 use std::str::FromStr;
 
@@ -17,13 +17,13 @@ use crate::faults::{CommandKind, Fault, Rule};
 use crate::settings::{Scale, Settings, geometry};
 use crate::wrong::Wrong;
 
-/// Random crash states of each point: a few of many points, since what goes wrong shows in any state, but not for long.
+/// Random crash states of each point. Few states of many points: a bug shows in any state, but only briefly.
 const PER_POINT: u64 = 1;
 
 impl FromStr for Situation {
     type Err = String;
 
-    /// One of the names, or its beginning.
+    /// Parses a name, or an unambiguous prefix of a name.
     fn from_str(word: &str) -> Result<Situation, String> {
         let mut fitting = Situation::ALL.into_iter().filter(|one| one.name().starts_with(word));
         match (fitting.next(), fitting.next()) {
@@ -45,12 +45,12 @@ pub enum Situation {
     /// Large units and large writes, many of which fail: between sound chunks there are holes longer than recovery
     /// looks across.
     LongHoles,
-    /// As long holes, but what failed is told late, when what was written behind it is long done.
+    /// As long holes, but failures are reported late, long after the writes behind the hole.
     LateFailures,
     /// The same few blocks again and again, each write durable at completion, on a device that fails some and takes
     /// long for others: a block is on its way more than once when one of its writes fails.
     Rewrites,
-    /// A pool nearly full, whose copies go to the units of what hosts write, fail late, and are followed by flushes.
+    /// A nearly full pool. Relocated copies share units with host data, fail late, and are followed by flushes.
     FailingCopies,
     /// Mostly trims, and few checkpoints: units fill up with control entries alone.
     Trims,
@@ -128,7 +128,7 @@ impl Situation {
         }
     }
 
-    /// The settings that `seed` stands for.
+    /// The settings that `seed` draws.
     #[must_use]
     pub fn settings(self, seed: u64) -> Settings {
         let mut rng = Rng::new(seed ^ 0x51_7A71);
@@ -270,7 +270,7 @@ fn long_holes(seed: u64, rng: &mut Rng) -> Settings {
     let per_unit = (4 << 20) / LogicalBlock::B4096.bytes() as u32;
     let geometry = Geometry::new(LogicalBlock::B4096, per_unit, 24, [0, 1].map(UnitId))
         .expect("units of 4 MiB, and enough of them");
-    // In a zone nothing can be written behind a failed write.
+    // Not zoned: a zone takes no writes behind a failed write.
     let kind = [DiskKind::Keeping, DiskKind::Discarding][rng.below(2) as usize];
     settings.media = DiskShape { geometry, kind };
     settings.config.geometry = geometry;

@@ -5,7 +5,7 @@ use thermocline_types::Rng;
 
 use crate::disk::{Cache, CrashState, Fate, Rest, Tear};
 
-/// Up to so many changes that are not flushed, all subsets of them are looked at.
+/// Number of unflushed changes up to which all subsets are judged.
 pub const EXHAUSTIVE: usize = 10;
 
 /// Random states beside the structured ones, where there are too many subsets. As in the plan of the fault model.
@@ -40,8 +40,8 @@ pub fn crash_states(cache: &Cache, rng: &mut Rng) -> Vec<CrashState> {
     states.list
 }
 
-/// The state of `cache` in which nothing is lost, the one in which all is that may be, and `count` random ones, each
-/// once.
+/// The state of `cache` that keeps all changes, the state that loses all, and `count` random states, without
+/// duplicates.
 #[must_use]
 pub fn some_states(cache: &Cache, rng: &mut Rng, count: u64) -> Vec<CrashState> {
     let mut states = States { cache, seen: FxHashSet::default(), list: Vec::new() };

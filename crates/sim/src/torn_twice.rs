@@ -1,9 +1,9 @@
 //! A header that is torn, overwritten, and made whole again by a second tear.
 //!
-//! A trim is logged and not flushed. A power cut leaves the first sector of its chunk, and garbage behind that: no
-//! recovery finds it, and the host reads what it had trimmed. Recovery writes its next chunk over that place, and a
-//! second power cut leaves all of that chunk but its first sector. Of a header with few entries all but the first
-//! sector is zeros: now the chunk of the trim is whole. It must not count.
+//! A trim is logged and not flushed. A power cut leaves the first sector of the trim's chunk, with garbage behind.
+//! Recovery does not find the chunk, and the host reads the trimmed data. Recovery then writes its next chunk over the
+//! same place. A second power cut leaves all of the new chunk but the first sector. A header with few entries is zeros
+//! behind its first sector: now the chunk of the trim is whole again. The revived chunk must not count.
 
 use std::rc::Rc;
 
@@ -19,9 +19,9 @@ use crate::machine::Machine;
 
 const BLOCKS: u64 = 32;
 
-/// The first sector is kept, those behind it in the first block are not.
+/// The first sector is kept; the rest of the first block is not.
 const FIRST_SECTOR: Tear = Tear { from: 1, to: SECTORS_PER_BLOCK as u32, rest: Rest::Garbage(7) };
-/// The first sector is as before, all behind it is kept.
+/// The first sector is not written; all later sectors are.
 const ALL_BUT_IT: Tear = Tear { from: 0, to: 1, rest: Rest::Old };
 
 struct Pool {
@@ -31,13 +31,13 @@ struct Pool {
     volume: VolumeId,
 }
 
-/// Does that with a pool that `seed` draws.
+/// Runs the test with a pool that `seed` draws.
 ///
 /// # Errors
 /// What went wrong.
 ///
 /// # Panics
-/// When the engine does not do what it does without faults.
+/// When the engine fails a request although no fault is injected.
 pub fn torn_twice(seed: u64, bug: Option<Bug>) -> Result<(), String> {
     let mut rng = Rng::new(seed ^ 0x70_42_71);
     let mut pool = Pool::new(seed, bug);
@@ -102,7 +102,7 @@ impl Pool {
         answer.expect("nothing fails here")
     }
 
-    /// Units and sectors at which what is not flushed begins.
+    /// Units and first sectors of unflushed writes.
     fn writes(&self) -> impl Iterator<Item = (UnitId, u32)> {
         let pending = self.machine.disk.cache().pending().iter();
         pending.filter_map(|change| match change.effect {

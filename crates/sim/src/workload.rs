@@ -29,13 +29,13 @@ pub enum Wish {
     Flush,
     /// Flush a volume.
     FlushVolume(VolumeId),
-    /// Make a volume of so many blocks.
+    /// Create a volume with the given number of blocks.
     Create(u64),
     /// Delete a volume.
     Delete(VolumeId),
     /// Give a volume another size in blocks.
     Resize(VolumeId, u64),
-    /// Say where the blocks of a volume are to be.
+    /// Set the media of a volume.
     Media(VolumeId, VolumeMedia),
     /// Close the pool in order, and open it again.
     Close,
@@ -43,16 +43,16 @@ pub enum Wish {
     Scrub,
 }
 
-/// How often what is asked for, how large, and where.
+/// Frequencies, sizes and places of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Weights of writes, trims, reads, flushes, creations, deletions, resizes, closings and scrubs.
     pub(crate) weights: [u64; 9],
-    /// Blocks of the smallest write, where there is room for so many.
+    /// Blocks of the smallest write, if the volume has room.
     pub(crate) least_blocks: u64,
     /// Blocks of the largest write.
     pub(crate) most_blocks: u64,
-    /// One change in so many is durable at completion; 0 means none.
+    /// Mean number of changes per change with FUA; 0 for no FUA.
     pub(crate) fua_one_in: u64,
     /// Blocks at the start of each volume that get nine requests of ten.
     pub(crate) hot_blocks: u64,
@@ -62,7 +62,7 @@ pub struct Mix {
     pub(crate) total_blocks: u64,
     /// Volumes at once.
     pub(crate) most_volumes: usize,
-    /// One request in so many says where the blocks of a volume are to be; 0 means none.
+    /// Mean number of requests per change of a volume's media; 0 for no changes.
     pub(crate) media_one_in: u64,
 }
 
@@ -75,7 +75,7 @@ impl Mix {
         let (creates, deletes, resizes) = (weight(4), weight(3), weight(4));
         let (closes, scrubs) = (weight(3), weight(3));
         let weights = [100, trims, reads, flushes, creates, deletes, resizes, closes, scrubs];
-        // From a pool that is nearly empty to one that does not hold all that its volumes promise.
+        // From a nearly empty pool to an overcommitted pool.
         let total_blocks = (capacity * (20 + rng.below(120)) / 100).max(16);
         Mix {
             weights,

@@ -30,28 +30,27 @@ use crate::workload::Wish;
 use crate::wrong::Earlier;
 use reserves::Reserves;
 
-/// Openings in a row after which a pool that takes no request is left alone: it lives on a device that takes no writes.
+/// Openings in a row without an accepted request, after which the world ends: the device takes no writes.
 const IN_VAIN: u32 = 16;
 
-/// At one power cut in so many the wrong member is made wrong.
+/// Mean number of power cuts per spoiling of the wrong member.
 const SPOILED_ONE_IN: u64 = 2;
 
-/// One opening after a kill in so many is cut short by a power cut.
+/// Mean number of openings after a kill per opening cut short by a power cut.
 const CUT_SHORT_ONE_IN: u64 = 3;
 
-/// After so many completions, at most.
+/// Completions before the power cut, at most.
 const CUT_SHORT_TURNS: u64 = 48;
 
-/// One opening in so many is not followed by reading everything: the host goes on at once, and the map is loaded while
-/// it does.
+/// Mean number of openings per opening without a full read: the host goes on at once, while the map is loaded.
 const HASTY_ONE_IN: u64 = 4;
 
-/// What a step of the world did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A request was submitted, or a command completed.
     Went,
-    /// All requests are done, and nothing is on its way.
+    /// All requests are done.
     Over,
     /// The pool was closed in order, or takes no writes any more: open it again.
     Down,
@@ -76,7 +75,7 @@ enum Pending {
     },
     Scrub,
     Close,
-    /// What cannot be: it is refused, and nothing comes of it.
+    /// An invalid request: the engine must refuse it without effect.
     Nonsense,
 }
 
@@ -89,9 +88,9 @@ pub struct World {
     pub arena: Rc<Arena>,
     /// Engine and disk.
     pub machine: Machine,
-    /// What must be so.
+    /// The reference model.
     pub model: Model,
-    /// Everything that was wrong so far.
+    /// All wrong outcomes until now.
     pub wrong: Vec<String>,
     seed: u64,
     rng: Rng,
@@ -111,11 +110,11 @@ pub struct World {
     /// Whether writes of chunks failed in the world that this one goes on from.
     writes_failed_before: bool,
     image: Image,
-    /// What the engine was set up with before devices changed.
+    /// Engine settings before the devices changed.
     before: Option<Config>,
-    /// Blocks that were on a device when it was lost, and when that was.
+    /// Blocks on lost devices, with the time of the loss.
     gone: BTreeMap<(VolumeId, u64), WriteNumber>,
-    /// What the wrong member durably held at some time.
+    /// An earlier durable content of the wrong member.
     kept: Earlier,
     reserves: Reserves,
 }
@@ -233,7 +232,7 @@ impl World {
         self.issued
     }
 
-    /// Carries out what is to be done at once, so that the next thing that happens is a choice.
+    /// Carries out all immediate work: the next event is a choice.
     pub fn settle(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.machine.pump(&mut events);
@@ -248,7 +247,7 @@ impl World {
         self.events = events;
     }
 
-    /// Lets one thing happen.
+    /// Runs one event.
     pub fn step(&mut self) -> Step {
         self.settle();
         self.keep_member();
@@ -280,7 +279,7 @@ impl World {
         }
     }
 
-    /// Objects to an engine that goes on for ever, and stops it.
+    /// Stops an engine that works without end, as a wrong outcome.
     fn watch(&mut self) {
         if self.machine.turns > PATIENCE {
             self.wrong.push("the engine goes on and on".into());
@@ -288,7 +287,7 @@ impl World {
         }
     }
 
-    /// Nothing is on its way, and no request could be submitted either.
+    /// Ends a step without pending work and without an accepted request.
     fn idle(&mut self) -> Step {
         let undecided = self.model.volumes().next().is_none() && self.model.sizes_open();
         if !undecided {
@@ -300,7 +299,7 @@ impl World {
         Step::Down
     }
 
-    /// There is nothing more to be learned from this world.
+    /// Ends the world: its pool cannot be judged any more.
     fn give_up(&mut self) {
         (self.down, self.lost) = (true, true);
         self.issued = self.settings.requests;
@@ -319,7 +318,7 @@ impl World {
         self.submit_wish(wish)
     }
 
-    /// Whether there is anything to go on with: nothing is wrong, and the pool opens.
+    /// Whether the world can go on: no outcome was wrong, and the pool opens.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.wrong.is_empty() && !self.lost
@@ -345,7 +344,7 @@ impl World {
         }
     }
 
-    /// Submits what is wished for. Returns whether it was accepted.
+    /// Submits the request of `wish`. Returns whether the engine accepted it.
     pub fn submit_wish(&mut self, wish: Wish) -> bool {
         let id = self.machine.request_id();
         let (request, pending) = self.request(wish);
@@ -362,7 +361,7 @@ impl World {
         }
     }
 
-    /// Submits what no pool can do: with an impossible number of blocks, beyond every volume, or of no volume.
+    /// Submits an invalid request: too many blocks, beyond every volume, or of a missing volume.
     pub fn submit_nonsense(&mut self, request: HostRequest<Data>) {
         let id = self.machine.request_id();
         match self.machine.engine.submit(self.machine.now, id, request) {
@@ -540,7 +539,7 @@ impl World {
         }
     }
 
-    /// The devices that would remain are too small: they stay as they were.
+    /// The remaining devices would be too small: the devices stay unchanged.
     fn open_as_before(&mut self, before: Config) {
         self.settings.config = before;
         self.settings.changes.clear();
@@ -549,8 +548,8 @@ impl World {
         self.came_back(false);
     }
 
-    /// The next opening may be with other devices: with one more; if the pool was closed, with one that is to be
-    /// drained, or is lost; or, when that is done, without it and all that it ever held. Returns whether it is.
+    /// May change the devices of the next opening. A device is added; or, in a closed pool, a device becomes draining,
+    /// lost, or, once empty, detached and wiped. Returns whether the devices changed.
     fn change_devices(&mut self, image: &mut Image) -> bool {
         let Some(next) = self.settings.changes.first() else { return false };
         let in_state = |state| {
@@ -570,7 +569,7 @@ impl World {
             if !self.closed || self.atlas_is_damaged() {
                 return false;
             }
-            // One with records or pages of maps is not given up.
+            // Only a device without superblock records and map pages is wiped.
             if let Some(blocks) = blocks_on(&self.arena, image, &units) {
                 units.map(UnitId).for_each(|unit| image.wipe(unit));
                 let now = self.model.now();
@@ -585,7 +584,7 @@ impl World {
         true
     }
 
-    /// Forgets what was on its way, and returns the seed of the next opening.
+    /// Forgets all pending requests, and returns the seed of the next opening.
     fn begin_anew(&mut self) -> u64 {
         self.openings += 1;
         self.pending.clear();
@@ -594,7 +593,7 @@ impl World {
         self.seed.wrapping_add(self.openings)
     }
 
-    /// Opens the pool, and judges what is found. One that was closed in order has nothing to replay.
+    /// Opens the pool and judges its content. A pool closed in order must have nothing to replay.
     fn came_back(&mut self, clean: bool) {
         match self.machine.wait_until_open() {
             Ok(opened) => self.judge_opened(opened, clean),
@@ -605,7 +604,7 @@ impl World {
         self.reserve_again(!hasty);
     }
 
-    /// Reads everything, for the errors of it; nothing may be on its way.
+    /// Reads all blocks to find read errors. No request may be pending.
     pub fn read_all(&mut self) {
         if !self.takes_requests() {
             return;
@@ -620,7 +619,7 @@ impl World {
         }
     }
 
-    /// Reads everything, if the host is not in haste.
+    /// Judges the volumes; reads all blocks unless `hasty`.
     fn look_around(&mut self, hasty: bool) {
         if hasty {
             let found = self.machine.unseen();
@@ -658,7 +657,7 @@ impl World {
         let (mut asked, mut in_vain) = (self.issued, 0);
         while self.wrong.is_empty() && in_vain < IN_VAIN {
             self.settle();
-            // What goes on when all was asked for may take longer than it ever gets between two power cuts.
+            // Background work after the last request may take longer than the time between two power cuts.
             if crash_one_in > 0 && in_vain < IN_VAIN / 2 && self.rng.below(crash_one_in) == 0 {
                 in_vain = if self.issued == asked { in_vain + 1 } else { 0 };
                 asked = self.issued;

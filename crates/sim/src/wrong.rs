@@ -1,6 +1,6 @@
-//! One member of a group that is wrong: the same one in all of a world's life, so that the others have everything.
+//! The wrong member of a group. A world never changes its wrong member: the other members hold all data.
 //!
-//! Nothing is excused for it. Whatever such a member holds or loses, what was flushed must be read as it was written.
+//! The wrong member excuses no error. Flushed data must read back as written.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -18,16 +18,16 @@ const FLIPS: u64 = 6;
 pub enum How {
     /// Bits are flipped at any time, anywhere: in data, parity, labels and logs.
     Flips,
-    /// It is put back to what it durably held at some time before.
+    /// The member returns to an earlier durable state.
     RolledBack,
-    /// Its flushes do nothing.
+    /// The member's flushes do nothing.
     Lies,
 }
 
-/// What else is wrong with the member.
+/// A second fault of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Also {
-    /// Reads give other bytes once: flipped, zeros, or those of another place. The next read of the place is right.
+    /// Reads return wrong bytes once: flipped, zeros, or from a different place. The next read of the place is right.
     Misreads,
     /// Reads fail once. The next read of the place does not.
     ReadErrors,
@@ -45,11 +45,11 @@ pub struct Wrong {
     pub member: DeviceId,
     /// How.
     pub how: How,
-    /// What else is wrong at the same time.
+    /// A second fault at the same time.
     pub also: Option<Also>,
 }
 
-/// What the wrong member held, for when it is put back.
+/// An earlier content of the wrong member, for a rollback.
 #[derive(Clone, Debug, Default)]
 pub struct Earlier(Vec<Vec<Sector>>);
 
@@ -101,7 +101,7 @@ impl Wrong {
     }
 }
 
-/// Flips bits in some sectors of these units that hold something.
+/// Flips bits in some non-zero sectors of the units.
 fn flip(arena: &Rc<Arena>, image: &mut Image, units: &Range<u32>, rng: &mut Rng) {
     let held = |unit: u32| {
         let sectors = image.unit(UnitId(unit)).iter().zip(0..);

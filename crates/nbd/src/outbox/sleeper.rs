@@ -5,7 +5,7 @@
 
 use super::sync::{AtomicBool, Ordering, fence};
 
-/// Whether the sleeper sleeps, and whether somebody woke it.
+/// Whether the sleeper sleeps, and whether a thread woke the sleeper.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     /// The thread sleeps or is about to sleep, and no ring has come.

@@ -36,7 +36,7 @@ pub mod export_flag {
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
     /// Sends a read in one chunk if asked to.
     pub const SEND_DF: u16 = 1 << 7;
-    /// A flush covers what was written on other connections.
+    /// A flush covers completed writes of all connections.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
     /// Takes commands to cache.
     pub const SEND_CACHE: u16 = 1 << 10;
@@ -44,7 +44,7 @@ pub mod export_flag {
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// What a client is told of an export.
+/// Description of an export for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its name.
@@ -80,7 +80,7 @@ pub enum Encryption {
     Active,
 }
 
-/// What was agreed on.
+/// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// The export's name in the catalogue.
@@ -106,10 +106,10 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Handshake {
     encryption: Encryption,
-    /// The client's flags, once it sent them.
+    /// The client's flags, once received.
     client: Option<u16>,
     framing: Framing,
-    /// The export for which block status was asked, by its name in the catalogue.
+    /// Catalogue name of the export whose block status the client selected.
     allocation_of: Option<String>,
     options: u32,
 }
@@ -125,7 +125,7 @@ impl Handshake {
         Handshake { encryption, client: None, framing, allocation_of, options: 0 }
     }
 
-    /// The connection is encrypted now. Whatever was agreed on before is forgotten.
+    /// Records that the connection is encrypted. Forgets all earlier agreements.
     pub fn encrypted(&mut self) {
         self.encryption = Encryption::Active;
         self.framing = Framing::Simple;
@@ -246,7 +246,7 @@ impl Handshake {
         Ok(self.agreement(facts))
     }
 
-    /// Tells of an export; with `GO` it is chosen.
+    /// Answers `INFO` and `GO`; `GO` also selects the export.
     fn go(&self, number: u32, data: &[u8], catalogue: &impl Catalogue, out: &mut Vec<u8>) -> Step {
         let Some(wanted) = Wanted::parse(data) else {
             answer(out, number, Answer::Invalid, &[]);
@@ -316,7 +316,7 @@ impl Handshake {
     }
 }
 
-/// The next option and its data, if all of it is there.
+/// The next option and its data; `None` until all bytes have arrived.
 fn next_option<'a>(reader: &mut Reader<'a>) -> Result<Option<(u32, &'a [u8])>, ProtocolError> {
     let mut ahead = *reader;
     if let Some(magic) = ahead.u64()

@@ -1,4 +1,4 @@
-//! Options: what a client asks for before it uses an export, and what it is answered.
+//! Options: a client's requests before it uses an export, and the server's replies.
 
 use super::wire::{OPTION_REPLY_MAGIC, Put as _, Reader};
 
@@ -42,7 +42,7 @@ pub enum Answer {
     Ack,
     /// An export.
     Server,
-    /// Something about an export.
+    /// Information about an export.
     Info,
     /// A metadata context.
     MetaContext,
@@ -54,7 +54,7 @@ pub enum Answer {
     Invalid,
     /// Only after `STARTTLS`.
     TlsRequired,
-    /// There is no such export.
+    /// The export does not exist.
     Unknown,
     /// The option is longer than is taken.
     TooBig,
@@ -93,7 +93,7 @@ pub fn answer(out: &mut Vec<u8>, number: u32, answer: Answer, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// Data of `INFO` and `GO`: an export and what to tell of it.
+/// Data of `INFO` and `GO`: an export and the wanted kinds of information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// The name of the export.
@@ -103,7 +103,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// From the data of the option; `None` if that is not its form.
+    /// Parses the data of the option; `None` if malformed.
     #[must_use]
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(data);
@@ -124,13 +124,13 @@ pub struct Contexts<'a> {
 }
 
 impl<'a> Contexts<'a> {
-    /// From the data of the option; `None` if that is not its form.
+    /// Parses the data of the option; `None` if malformed.
     #[must_use]
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let mut reader = Reader::new(data);
         let name = reader.text().filter(|name| name.len() <= NAME_MAX)?;
         let count = reader.u32()?;
-        // Each takes four bytes at least: no count makes more of them than there are bytes.
+        // Each query takes at least four bytes: the received bytes bound the number of queries.
         let queries = (0..count).map(|_| reader.text()).collect::<Option<_>>()?;
         reader.rest().is_empty().then_some(Contexts { name, queries })
     }

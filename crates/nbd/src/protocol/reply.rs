@@ -16,7 +16,7 @@ const DONE: u16 = 1;
 
 /// Kinds of chunks.
 pub mod kind {
-    /// Nothing else to say.
+    /// No data.
     pub const NONE: u16 = 0;
     /// Data of a read, behind its offset.
     pub const OFFSET_DATA: u16 = 1;
@@ -30,10 +30,10 @@ pub mod kind {
     pub const ANY_ERROR: u16 = 1 << 15;
 }
 
-/// Why a request failed, as the protocol tells it: numbers as in Linux.
+/// Error codes of the protocol: numbers as in Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Not permitted, such as a write to what is read-only.
+    /// Not permitted, such as a write to a read-only export.
     Perm = 1,
     /// Media failed.
     Io = 5,
@@ -65,7 +65,7 @@ pub const HOLE: u32 = 1;
 /// Reads as zeroes.
 pub const ZERO: u32 = 2;
 
-/// Appends the reply of `request`, which has nothing to give back but how it ended.
+/// Appends a reply without data.
 pub fn plain(out: &mut Vec<u8>, request: &Header, framing: Framing, error: Option<Code>) {
     let chunked = match framing {
         Framing::Simple => false,
@@ -90,7 +90,7 @@ pub fn plain(out: &mut Vec<u8>, request: &Header, framing: Framing, error: Optio
     }
 }
 
-/// Appends what comes before the data of a read that succeeded.
+/// Appends the head of a successful read's reply, before the data.
 pub fn before_data(out: &mut Vec<u8>, request: &Header, framing: Framing) {
     if framing == Framing::Simple {
         return plain(out, request, framing, None);
@@ -99,7 +99,7 @@ pub fn before_data(out: &mut Vec<u8>, request: &Header, framing: Framing) {
     out.put_u64(request.offset);
 }
 
-/// Appends the extents from the request's offset on; none may be empty.
+/// Appends the extents from the request's offset on. No extent may be empty.
 ///
 /// # Panics
 /// If the framing is simple, which has no such reply, or an extent too long for the framing.
@@ -158,15 +158,16 @@ pub enum Front {
         cookie: u64,
         /// See [`kind`].
         kind: u16,
-        /// Whether it is the last of its reply.
+        /// Whether the chunk is the last of its reply.
         last: bool,
-        /// Bytes that follow.
+        /// Bytes behind the front.
         length: u64,
     },
 }
 
 impl Front {
-    /// The front of a reply at the front of `bytes`, and its bytes; `None` when more are needed.
+    /// Parses the front of a reply at the start of `bytes`. Returns the front and its length; `None` when `bytes` ends
+    /// too early.
     ///
     /// # Errors
     /// [`ProtocolError::Magic`].

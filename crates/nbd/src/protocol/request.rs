@@ -26,7 +26,7 @@ pub enum Command {
     Read,
     /// Write the payload.
     Write,
-    /// End the conversation; there is no reply.
+    /// End the connection, without a reply.
     Disconnect,
     /// Make durable.
     Flush,
@@ -36,7 +36,7 @@ pub enum Command {
     Cache,
     /// Make zero.
     WriteZeroes,
-    /// Tell what is allocated.
+    /// Report allocation.
     BlockStatus,
     /// Anything else.
     Other(u16),
@@ -71,7 +71,7 @@ impl Command {
         }
     }
 
-    /// The flags that it may have.
+    /// The flags allowed for the command.
     fn flags(self, framing: Framing) -> u16 {
         match self {
             Command::Read if framing >= Framing::Structured => flag::DF,
@@ -94,7 +94,7 @@ pub mod flag {
     pub const DF: u16 = 1 << 2;
     /// One extent is enough.
     pub const REQ_ONE: u16 = 1 << 3;
-    /// Zeroes only if that is faster than writing them.
+    /// Fail unless zeroing is faster than writing zeroes.
     pub const FAST_ZERO: u16 = 1 << 4;
     /// The length is that of a payload behind the request; extended requests only.
     pub const PAYLOAD_LENGTH: u16 = 1 << 5;
@@ -168,7 +168,7 @@ impl Header {
         if stated || self.command == Command::Write { self.length } else { 0 }
     }
 
-    /// Whether it has only flags that it may have, and those that it must have.
+    /// Whether the request has all required flags and only allowed flags.
     #[must_use]
     pub fn is_well_flagged(&self, framing: Framing) -> bool {
         let stated = self.flags & flag::PAYLOAD_LENGTH != 0;

@@ -8,12 +8,12 @@ pub const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 /// First word of the reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
 
-/// Takes values off the front of bytes; `None` when there are too few.
+/// Takes values off the front of bytes; `None` when too few bytes are left.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// From the first of `bytes` on.
+    /// A reader of `bytes` from the start.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader(bytes)
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_be_bytes(*taken))
     }
 
-    /// A text behind its length of four bytes. What is not UTF-8 is no text.
+    /// A text behind its length of four bytes; `None` if the bytes are not UTF-8.
     pub fn text(&mut self) -> Option<&'a str> {
         let length = self.u32()?;
         std::str::from_utf8(self.bytes(length as usize)?).ok()

@@ -33,28 +33,28 @@ pub enum Structure {
     DeadHeader,
     /// The header of a chunk that is to be replayed.
     TailHeader,
-    /// One copy of the superblock record that counts.
+    /// One copy of the newest superblock record.
     Newest,
-    /// All copies of it.
+    /// All copies of the newest superblock record.
     AllNewest,
     /// Another superblock record.
     Older,
 }
 
-/// Something on media that can be damaged.
+/// A structure on media that can be damaged.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it is.
+    /// Kind of the structure.
     pub structure: Structure,
     /// Where it begins.
     pub at: Location,
-    /// Bytes that mean something.
+    /// Bytes in use; the rest is padding.
     pub bytes: usize,
-    /// Blocks of volumes that it holds, leads to, or tells of: volume, first block, and number.
+    /// Volume blocks that the structure holds or describes: volume, first block, and number.
     pub leads_to: Vec<(VolumeId, u64, u64)>,
-    /// Whether something that is flushed and later says that it was flushed too.
+    /// Whether a later flushed structure proves that the target was flushed.
     pub vouched: bool,
-    /// The logical block behind the chunk whose header it is; of others, behind itself.
+    /// The logical block behind the structure; for a header, behind its whole chunk.
     pub end: u32,
 }
 
@@ -84,11 +84,11 @@ struct Walk<'a> {
     geometry: Geometry,
     targets: Vec<Target>,
     blocks: BTreeMap<(VolumeId, u64), Placed>,
-    /// Where headers with a packed block are: what hits that hits the header.
+    /// Places of headers with a packed block: damage to the block is damage to the header.
     packed: BTreeSet<(u32, u32)>,
 }
 
-/// Everything on `image` that counts, found by its newest superblock record.
+/// All live structures on `image`, found from the newest superblock record.
 ///
 /// # Panics
 /// When a structure is not sound: nothing may be damaged yet.
@@ -103,7 +103,7 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     walk.chunks(&record);
     let per_block = geometry.logical_block().per_block();
     for (&(volume, lba), &(entry, vouched)) in &walk.blocks {
-        // What was on a lost device is nowhere.
+        // A block on a lost device has no place.
         let Some(at) = entry.location(&geometry) else { continue };
         if walk.packed.contains(&(at.unit.0, at.block)) {
             continue;
@@ -120,8 +120,8 @@ pub fn targets(arena: &Arena, image: &Image) -> Vec<Target> {
     walk.targets
 }
 
-/// The blocks of users that are on the device with `units` of a pool that was closed: volume and number; `None` if it
-/// has the record that counts, or pages of maps.
+/// User blocks on the device with `units` of a closed pool: volume and number. `None` if the device has the first
+/// superblock unit, or map pages.
 ///
 /// # Panics
 /// As [`targets`].

@@ -1,4 +1,4 @@
-//! Whether what came of damage is what must come of it.
+//! Judges the outcome of damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub(super) fn refused(hit: &[Target], ending: Ending, error: OpenError) -> Resul
     if right { Ok(()) } else { Err(format!("the pool does not open: {error}")) }
 }
 
-/// What was read, if it may be so.
+/// Judges the blocks that were read after the damage. An outcome that the damage cannot explain is an error.
 pub(super) fn read(
     hit: &[Target],
     expected: &[FoundVolume],
@@ -75,7 +75,7 @@ pub(super) fn read(
             }
         }
     }
-    // What nothing vouches for counts as torn: if it was a copy, what it was copied from is read.
+    // A block that no structure vouches for counts as torn. If the block was a relocated copy, the original is read.
     let due = |volume, lba| hit.iter().any(|hit| hit.vouched && hit.concerns(volume, lba));
     let counted = before.keys().filter(|&&(volume, lba)| due(volume, lba)).count() as u64;
     let all = matches!(hit[0].structure, Structure::Block | Structure::Page);
@@ -102,12 +102,13 @@ fn contents(volumes: &[FoundVolume]) -> BTreeMap<(VolumeId, u64), Option<Content
 /// state came back.
 pub(super) fn scrubbed(hit: &[Target], found: &BTreeSet<Location>) -> Result<u64, String> {
     let within = |target: &Target, at: &Location| {
-        // A sound header of an earlier life of the unit leads on to others, so what is behind it may seem wrong.
+        // A sound header from before the unit's last reset leads to more old headers: blocks behind it may seem
+        // damaged.
         let leads = matches!(target.structure, Structure::Header | Structure::DeadHeader);
         let end = if leads { u32::MAX } else { target.end };
         at.unit == target.at.unit && (target.at.block..end).contains(&at.block)
     };
-    // Without a chunk that nothing vouches for, the map leads to what it replaced, which may have been reset by now.
+    // Without an unvouched chunk the map leads to the replaced blocks, whose unit may have been reset since.
     let vouched = hit.iter().all(|target| target.vouched);
     let elsewhere = |at: &&Location| !hit.iter().any(|target| within(target, at));
     if let Some(at) = found.iter().find(elsewhere).filter(|_| vouched) {
@@ -117,7 +118,7 @@ pub(super) fn scrubbed(hit: &[Target], found: &BTreeSet<Location>) -> Result<u64
     Ok(hit.iter().filter(found).count() as u64)
 }
 
-/// Whether scrub had to find more than it did.
+/// Checks that scrub found enough of the damage.
 pub(super) fn must_be_found(
     hit: &[Target],
     ending: Ending,
@@ -127,12 +128,12 @@ pub(super) fn must_be_found(
     let all = hit.len() as u64;
     let due = match hit[0].structure {
         Structure::Block if seen == Seen::Older => 0,
-        // The volume ends before it, by what is replayed.
+        // Replay shrinks the volume below the page.
         Structure::Page if seen == Seen::Same => 0,
-        // One that nothing vouches for counts as torn.
+        // A block that no structure vouches for counts as torn.
         Structure::Block => hit.iter().filter(|target| target.vouched).count() as u64,
         Structure::Page => all,
-        // What recovery leaves is rewritten: the chunk may not count any more when it is scrubbed.
+        // In an unclosed pool, recovery rewrites blocks: the chunk may be dead before the scrub.
         Structure::Header if ending == Ending::Closed => all,
         Structure::Root => return Err("the pool opens without a root page".into()),
         Structure::TailHeader if hit[0].vouched && seen != Seen::Same => {

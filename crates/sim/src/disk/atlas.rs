@@ -1,11 +1,11 @@
-//! The atlas of faults: what exactly they hit, so that an error is excused by what can explain it and by nothing else.
+//! The atlas of faults: records every hit sector. Only a recorded fault that can explain an error excuses the error.
 //!
-//! As TigerBeetle's `ClusterFaultAtlas` does for its cluster, but looking back: it records what happened to this
-//! device, down to the sector.
+//! Compare TigerBeetle's `ClusterFaultAtlas`, which plans faults ahead. The atlas looks back: it records all faults of
+//! the device, down to the sector.
 //!
 //! Invariants:
-//! * A sector is hit from the fault on that spoiled it until something written there later is durable.
-//! * What the device answered with an error is known to the host, and excuses it until it starts anew.
+//! * A sector is hit from the spoiling fault until a later write of the sector is durable.
+//! * The host knows every error that the device returned. The error excuses the host until it restarts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::faults::CommandKind;
 pub struct Place {
     /// The unit.
     pub unit: UnitId,
-    /// Which of its sectors.
+    /// Sectors of the unit.
     pub sectors: Range<u32>,
 }
 
@@ -32,7 +32,7 @@ impl Place {
     }
 }
 
-/// What a sector held.
+/// The content of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Struck {
     /// A part of a header.
@@ -41,14 +41,14 @@ pub enum Struck {
     Page,
     /// Anything else.
     Other,
-    /// What may be any of these.
+    /// Unknown content: a header, a map page, or other data.
     Anything,
 }
 
 /// How a sector was spoiled.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
-    /// Changes before this number do not make it sound: they were asked for before it was hit.
+    /// First change that can make the sector sound: earlier changes were submitted before the hit.
     since: u64,
     held: Struck,
 }
@@ -59,44 +59,45 @@ impl Hit {
     }
 }
 
-/// What was hit, and what was answered with an error.
+/// Hit sectors, and commands that returned an error.
 #[derive(Clone, Debug, Default)]
 pub struct Atlas {
     hits: BTreeMap<(u32, u32), Hit>,
-    /// Sectors that were hit and are sound again, and the number of the change that came next then.
+    /// Sectors that became sound again, with the number of the next change.
     mended: BTreeMap<(u32, u32), u64>,
-    /// Changes that are spoiled themselves: they make nothing sound.
+    /// Spoiled changes, which make no sector sound.
     spoiled: BTreeSet<u64>,
-    /// Blocks that spoiled chunks tell of, each with how many: recovery may miss that.
+    /// Ranges of blocks in entries of spoiled chunks: recovery may miss the entries.
     untold: Vec<(VolumeId, u64, u64)>,
-    /// Whether a write went astray: what it landed on may tell of anything.
+    /// Whether a write went astray. The overwritten chunk may have had entries of any block.
     astray: bool,
-    /// Changes that a flush covered which was not carried out.
+    /// Changes covered by a flush that lied.
     promised: BTreeSet<u64>,
     broken_promise: bool,
     bad_units: BTreeMap<u32, UnitCondition>,
-    /// Since the host started: places where reading failed, and whether commands failed that change something.
+    /// Places where reading failed since the host started.
     unread: Vec<Place>,
+    /// Whether a changing command failed since the host started.
     failed: bool,
-    /// Units that were left at failed writes and resets.
+    /// Units abandoned after failed writes and resets.
     left: u64,
 }
 
 impl Atlas {
-    /// These sectors hold something else than what was written there last; the change that spoiled them, or the next
-    /// one after damage, has this number.
+    /// Marks sectors as hit: their content differs from the last write. `since` is the spoiling change, or the first
+    /// change after damage.
     pub fn hit(&mut self, place: &Place, held: Struck, since: u64) {
         for sector in place.sectors.clone() {
             self.hits.insert((place.unit.0, sector), Hit { since, held });
         }
     }
 
-    /// A change is spoiled: that it becomes durable makes nothing sound.
+    /// Marks a change as spoiled: its durability makes no sector sound.
     pub fn spoil(&mut self, change: u64) {
         self.spoiled.insert(change);
     }
 
-    /// A chunk with these entries is spoiled.
+    /// Records the entries of a spoiled chunk.
     pub fn spoil_entries(&mut self, entries: &[Entry]) {
         self.untold.extend(entries.iter().filter_map(|entry| match *entry {
             Entry::Data { volume, lba, .. } if volume.is_user() => Some((volume, lba.0, 1)),
@@ -115,8 +116,8 @@ impl Atlas {
         self.astray = true;
     }
 
-    /// Whether this block may be older than what was flushed: a chunk that told of it was spoiled, and nothing later
-    /// needs to vouch for that chunk.
+    /// Whether a block may be older than its flushed content: a chunk with an entry of the block was spoiled, and no
+    /// later structure vouches for the chunk.
     #[must_use]
     pub fn explains_older(&self, volume: VolumeId, lba: u64) -> bool {
         let told = |&(id, first, blocks): &(VolumeId, u64, u64)| {
@@ -125,7 +126,7 @@ impl Atlas {
         self.broken_promise || self.astray || self.untold.iter().any(told)
     }
 
-    /// Whether anything may be older than what was flushed.
+    /// Whether any block may be older than its flushed content.
     #[must_use]
     pub fn explains_anything_older(&self) -> bool {
         self.broken_promise || self.astray || !self.untold.is_empty()
@@ -167,29 +168,29 @@ impl Atlas {
         self.unread.push(place);
     }
 
-    /// A command that changes something was answered with an error.
+    /// Records the error of a changing command.
     pub fn failed(&mut self, kind: CommandKind) {
         self.failed = true;
         self.left += match kind {
-            // Its own, and one that is opened for what is written again or said about it.
+            // The chunk's own unit, and a second unit that is opened to write the chunk again or to log the failure.
             CommandKind::WriteChunk => 2,
             CommandKind::Reset => 1,
             _ => 0,
         };
     }
 
-    /// The device is well from now on, and the pool was opened anew: what was left at failed writes can be freed.
+    /// Faults are over and the pool was opened again: units abandoned at failed writes can be freed.
     pub fn heal(&mut self) {
         self.left = 0;
     }
 
-    /// The host starts anew: what it was told before is forgotten, and what is on media is not.
+    /// The host restarts: forgets returned errors, keeps the hits on media.
     pub fn host_starts(&mut self) {
         self.unread.clear();
         self.failed = false;
     }
 
-    /// Whether this may be unreadable: it was hit, reading it failed, or its unit is offline.
+    /// Whether a place may be unreadable: a sector was hit, a read failed, or the unit is offline.
     #[must_use]
     pub fn explains(&self, place: &Place) -> bool {
         let (first, end) = (place.sectors.start, place.sectors.end);
@@ -248,20 +249,20 @@ impl Atlas {
         self.failed || !self.unread.is_empty()
     }
 
-    /// Whether anything on media is not as it was written, or will not be written again.
+    /// Whether a sector is hit, a unit is bad, or a flush lied.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         !self.hits.is_empty() || !self.bad_units.is_empty() || self.broken_promise
     }
 
-    /// Units that may hold less than others, or nothing: those that take no writes, those with something that cannot be
-    /// copied, and those that were left at a failed write or reset.
+    /// Units with reduced or no capacity: units that take no writes, units with unreadable blocks, and units abandoned
+    /// at a failed write or reset.
     #[must_use]
     pub fn units_missing(&self) -> u64 {
         self.units_spoiled(|_| true) + self.left
     }
 
-    /// Of the units that are `asked` for, those that take no writes, and those with something that cannot be copied.
+    /// Counts the units accepted by `asked` that take no writes or have unreadable blocks.
     #[must_use]
     pub fn units_spoiled(&self, asked: impl Fn(UnitId) -> bool) -> u64 {
         let places = self.hits.keys().map(|&(unit, _)| unit);

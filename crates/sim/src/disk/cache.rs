@@ -1,12 +1,10 @@
-//! The volatile cache of a device: what was flushed, what was not, and what a power cut may leave of it.
+//! The volatile cache of a device: flushed data, pending changes, and the crash states of a power cut.
 //!
 //! Invariants:
 //! * Changes are kept in the order of their submission, and applied in it.
-//! * In a zone whatever follows a change that is lost or torn is lost too.
-//! * What is on its way is not read yet: a read that overlaps a write finds what was there before, until the write is
-//!   complete.
-//! * A flush makes durable what was complete when it was submitted, and nothing else: a device that does more hides
-//!   bugs.
+//! * In a zone every change behind a lost or torn change is lost too.
+//! * A read that overlaps an incomplete write returns the old content.
+//! * A flush makes durable only changes that were complete at its submission: a device that does more hides bugs.
 
 use std::borrow::Cow;
 
@@ -17,7 +15,7 @@ use crate::data::Sector;
 
 use super::image::{Change, DiskShape, Effect, Fate, Image, LeftOver, Rest, Tear};
 
-/// What a power cut left of every change that was not flushed, in their order.
+/// The fate of every unflushed change in a power cut, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CrashState(pub Vec<Fate>);
 
@@ -31,7 +29,7 @@ pub struct Cache {
     next: u64,
 }
 
-/// What was there before a write that is not complete.
+/// The old content under an incomplete write.
 #[derive(Clone, Debug)]
 struct Flying {
     number: u64,
@@ -41,7 +39,7 @@ struct Flying {
 }
 
 impl Cache {
-    /// A cache with nothing in it before `image`.
+    /// An empty cache over `image`.
     #[must_use]
     pub fn new(image: Image) -> Cache {
         let (changes, flying) = (Vec::new(), Vec::new());
@@ -54,7 +52,7 @@ impl Cache {
         self.stable.media()
     }
 
-    /// What a read of the `blocks` logical blocks from `at` on finds.
+    /// The result of a read of `blocks` logical blocks from `at` on.
     #[must_use]
     pub fn read(&self, at: Location, blocks: u32) -> Cow<'_, [Sector]> {
         let mut found = Cow::Borrowed(self.current.logical(at, blocks));
@@ -70,13 +68,13 @@ impl Cache {
         found
     }
 
-    /// What is there when all that is on its way is complete.
+    /// The content once all submitted changes are complete.
     #[must_use]
     pub const fn current(&self) -> &Image {
         &self.current
     }
 
-    /// What a power cut leaves for certain, as far as nothing that is not flushed changes it.
+    /// The flushed content: a power cut keeps it, except where unflushed changes overwrite it.
     #[must_use]
     pub const fn stable(&self) -> &Image {
         &self.stable
@@ -88,7 +86,7 @@ impl Cache {
         &self.changes
     }
 
-    /// Starts over from `image`, with the room that there is.
+    /// Starts over from `image`; reuses allocated memory.
     pub fn restart(&mut self, image: &Image) {
         self.stable.clone_from(image);
         self.current.clone_from(image);
@@ -96,10 +94,10 @@ impl Cache {
         self.flying.clear();
     }
 
-    /// Takes a change in, as far as `fate` says, and returns its number. It is read when it is complete.
+    /// Accepts a change with its `fate`; returns the change's number. Reads show the change once it is complete.
     ///
     /// # Panics
-    /// When the change overlaps one that is not complete: their order would be open, so nobody may ask for that.
+    /// When the change overlaps an incomplete change: the order of the two would be undefined.
     pub fn submit(&mut self, unit: UnitId, effect: Effect, fate: Fate) -> u64 {
         let change = self.change(unit, effect, false);
         let (from, to) = change.range(self.media());
@@ -112,13 +110,13 @@ impl Cache {
         self.take_in(change, fate)
     }
 
-    /// As [`Cache::submit`], for a write that landed where nobody sent it: on one in flight, too.
+    /// As [`Cache::submit`], for a misdirected write, which may overlap an incomplete change.
     pub fn submit_astray(&mut self, unit: UnitId, effect: Effect) -> u64 {
         let change = self.change(unit, effect, true);
         self.take_in(change, Fate::Kept)
     }
 
-    /// Where units are zones, none of them is changed twice at once: which change came first would be open.
+    /// Asserts that no zone has two incomplete changes: their order would be undefined.
     ///
     /// # Panics
     /// When a change of `unit` is on its way, and it is a zone.
@@ -146,7 +144,7 @@ impl Cache {
             Fate::Lost => {}
             Fate::Kept => self.changes.push(change),
             Fate::Torn(_) => {
-                // What is left of it is a write of what is there now.
+                // Replace the torn change by a write of its remains.
                 let (from, to) = change.range(self.media());
                 let sectors = &self.current.unit(change.unit)[from as usize..to as usize];
                 change.effect = Effect::Write { start: from, sectors: sectors.into() };
@@ -182,14 +180,14 @@ impl Cache {
         on_it && change.complete.is_some_and(|at| at < tick)
     }
 
-    /// Carries out a flush of `device` that was submitted at `tick`. Returns what is durable from now on.
+    /// Carries out a flush of `device` that was submitted at `tick`. Returns the changes that became durable.
     pub fn flush(&mut self, device: DeviceId, tick: u64) -> Vec<Change> {
         let mut durable = Vec::new();
         let zoned = self.media().is_zoned();
         let mut index = 0;
         while index < self.changes.len() {
             let change = &self.changes[index];
-            // In a zone nothing is durable without what is before it.
+            // In a zone a durable change makes all earlier changes durable.
             let with_later = zoned
                 && self.changes[index..]
                     .iter()
@@ -205,9 +203,9 @@ impl Cache {
         durable
     }
 
-    /// A flush that was submitted at `tick` fails: of what it covers, some is lost, in whole or in part, and no later
-    /// flush covers that. Reads go on showing it until the host starts anew. So does Linux with pages that it could not
-    /// write; there are none of a zone, which is written past its cache.
+    /// A flush that was submitted at `tick` fails. Some covered changes are lost, in whole or in part, and no later
+    /// flush covers the lost parts. Reads show lost changes until the host restarts. Linux treats pages that it could
+    /// not write in the same way. Zones are exempt: writes to zones bypass the page cache.
     pub fn forget(&mut self, device: DeviceId, tick: u64, rng: &mut Rng) {
         if self.media().is_zoned() {
             return;
@@ -220,8 +218,8 @@ impl Cache {
         });
     }
 
-    /// The host is killed at `tick` and starts anew, while the device goes on: what was on its way is done, in part, or
-    /// not at all, and everything is as volatile as before. Reads show what the device has.
+    /// The host is killed at `tick` and restarts, while the device goes on. Incomplete changes are done in full, in
+    /// part, or not at all. All changes stay volatile. Reads show the device's content.
     pub fn outlive_host(&mut self, tick: u64, rng: &mut Rng) {
         let changes = std::mem::take(&mut self.changes);
         let mut broken = Vec::new();
@@ -244,18 +242,18 @@ impl Cache {
         self.show_device();
     }
 
-    /// Reads show `image`, whatever the device has.
+    /// Reads show `image` instead of the device's content.
     pub fn show(&mut self, image: Image) {
         self.current = image;
     }
 
-    /// Whether one of the `later` changes shows that the device has this one: in a zone nothing is behind what is not.
+    /// Whether one of the `later` changes proves that `change` is done: a zone is written in order.
     fn is_passed(&self, change: &Change, later: &[Change]) -> bool {
         let shows = |later: &Change| later.unit == change.unit && later.complete.is_some();
         self.media().is_zoned() && later.iter().any(shows)
     }
 
-    /// Reads show what the device has, and nothing is on its way.
+    /// Reads show the device's content, and no change is incomplete.
     fn show_device(&mut self) {
         self.flying.clear();
         self.current.clone_from(&self.stable);
@@ -264,14 +262,14 @@ impl Cache {
         }
     }
 
-    /// Damages what is on media, flushed or not: these sectors hold something else from now on.
+    /// Damages media, flushed or not: replaces the content of sectors.
     pub fn damage(&mut self, unit: UnitId, start: u32, sectors: &[Sector]) {
         self.stable.put(unit, start, sectors);
         self.flying.retain(|flying| flying.unit != unit);
         self.current.put(unit, start, sectors);
     }
 
-    /// Makes a crash state one that this medium can be in: in a zone nothing is kept behind what is not.
+    /// Makes a crash state possible on the medium: in a zone every change behind a lost or torn change is lost.
     pub fn normalise(&self, state: &mut CrashState) {
         if !self.media().is_zoned() {
             return;
@@ -290,7 +288,7 @@ impl Cache {
         }
     }
 
-    /// What is on media after the power cut `state`, which must be normalised, written to `out`.
+    /// Writes the media after the power cut `state` to `out`. `state` must be normalised.
     ///
     /// # Panics
     /// When the state is not of this cache: it has another number of changes.

@@ -1,4 +1,4 @@
-//! What media do at once when a command reaches them, and what they answer a read.
+//! The immediate effect of a command on media, and the data that a read returns.
 
 use thermocline_engine::wire::{Encoding as _, IoCmd};
 use thermocline_engine::{Body, Chunk, DeviceError, UnitCondition, UnitReport};
@@ -25,8 +25,7 @@ impl Disk {
         Place { unit: at.unit, sectors: from..from + into.sectors().len() as u32 }
     }
 
-    /// Does at once what a command does when it reaches media, and says what remains. `chunk` is what it writes, if it
-    /// writes one.
+    /// Carries out the immediate effect of a command; returns the remaining work. `chunk` is the written chunk, if any.
     pub(super) fn begin(
         &mut self,
         cmd: IoCmd<Bytes>,
@@ -68,7 +67,7 @@ impl Disk {
                 }
                 _ => Work::Flush { device, submitted: self.tick },
             },
-            // This disk keeps its bytes once.
+            // The disk has no second copy.
             IoCmd::Heal(_) | IoCmd::Distrust { .. } => Work::Nothing,
             IoCmd::Read { at, into, .. } => match fault {
                 Some(fault @ Fault::Fail(error)) => {
@@ -198,7 +197,7 @@ impl Disk {
                 _ => self.injector.rng().below(sectors.len() as u64) as u32,
             };
             let place = Place { unit: change.unit, sectors: start + nth..start + nth + 1 };
-            // Whatever was written there later stays.
+            // Later writes of the sector stay.
             let mut later = changes[index + 1..].iter().zip(&state.0[index + 1..]);
             let is_over = later.any(|(later, fate)| {
                 let (from, to) = later.range(&media);
@@ -245,7 +244,7 @@ impl Disk {
         }
     }
 
-    /// The next change leaves something else in these places than what was written there.
+    /// Records that the next change leaves wrong content in `places`.
     fn spoiled(&mut self, places: &[Place], held: Struck) {
         let change = self.cache.next_change();
         self.atlas.spoil(change);
@@ -317,7 +316,7 @@ impl Disk {
         let hit = rng.below(sectors.len() as u64) as usize;
         let mut bytes = Vec::with_capacity(SECTOR_BYTES);
         self.arena.copy_out(&sectors[hit..=hit], &mut bytes);
-        // Different bits: the same one twice would change nothing.
+        // Flip different bits: flipping a bit twice would change nothing.
         let first = rng.below(SECTOR_BYTES as u64 * 8);
         for step in 0..u64::from(bits) {
             let bit = ((first + step * 37) % (SECTOR_BYTES as u64 * 8)) as usize;
@@ -382,12 +381,12 @@ impl Disk {
     }
 }
 
-/// Whether a fault leaves something else on media than what was written, though the write is reported as done.
+/// Whether a fault leaves wrong content on media although the write is reported as done.
 fn spoils(fault: Fault) -> bool {
     matches!(fault, Fault::Lose | Fault::Misdirect | Fault::OtherDevice | Fault::Flip(_))
 }
 
-/// Whether a fault strikes a write when that begins, so that it is recorded then.
+/// Whether a fault strikes a write at its beginning and is recorded at once.
 fn strikes_at_once(fault: &Fault) -> bool {
     !matches!(fault, Fault::Delay(_) | Fault::Degrade(_) | Fault::TearWithin)
 }

@@ -1,8 +1,8 @@
-//! Devices of a pool that are several members: the code that serves such devices, over members of a simulated medium.
+//! Devices of a pool that consist of several members: the production group code over members of a simulated medium.
 //!
-//! The medium has the units of all members one behind the other, each member as a device of its own, and each strip of
-//! a member in a unit of its own. So caches, crash states and faults are those of any other medium, and only here is it
-//! known what the pool sees of it.
+//! Each member is a device of the medium, and each strip of a member is a unit. The units of all members follow each
+//! other. Caches, crash states and faults work as on any other medium. Only the code below maps members to the pool's
+//! devices.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,7 +29,7 @@ use crate::machine::POOL;
 pub struct GroupSpec {
     /// Which device of the pool.
     pub device: DeviceId,
-    /// How it is divided.
+    /// The group's layout.
     pub shape: RaidShape,
     /// The first device of the medium that is a member; the others follow.
     pub first_member: u8,
@@ -153,10 +153,11 @@ struct Asked {
 #[derive(Debug)]
 struct Group {
     spec: GroupSpec,
-    /// Its units in the pool, and those of each member on the medium.
+    /// The group's units in the pool.
     units: Range<u32>,
+    /// Units of each member on the medium.
     members: Vec<Range<u32>>,
-    /// `None` where its members are refused.
+    /// `None` if the group refused its members.
     array: Option<Array<Blocks>>,
     asked: FxHashMap<u64, Asked>,
     next: u64,
@@ -173,7 +174,7 @@ pub(super) struct ToMember {
 /// How a command of the engine to a group ended.
 pub(super) type Answer = (OpId, IoJob<InBytes<Data>>, Result<(), DeviceError>);
 
-/// What the pool sees of a medium.
+/// The pool's view of a medium.
 #[derive(Debug)]
 pub(super) struct Layer {
     groups: Vec<Group>,
@@ -190,7 +191,7 @@ impl Layer {
         Layer { groups, plain, specs: specs.clone(), arena: Rc::clone(arena) }
     }
 
-    /// What was found of the groups is forgotten.
+    /// Forgets the groups.
     pub(super) fn close(&mut self) {
         self.groups.clear();
         self.plain.clear();

@@ -1,4 +1,4 @@
-//! What a medium holds, and what a change makes of it.
+//! The content of a medium, and the effect of changes.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use thermocline_types::{Rng, UnitId};
 
 use crate::data::{BlockId, SECTOR_BYTES, SECTORS_PER_BLOCK, Sector};
 
-/// What kind of medium it is.
+/// Kind of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskKind {
     /// Written anywhere; a reset unit keeps its old bytes.
@@ -60,32 +60,32 @@ pub struct Change {
     pub number: u64,
     /// The unit that it changes.
     pub unit: UnitId,
-    /// What becomes of the unit.
+    /// The effect on the unit.
     pub effect: Effect,
     /// When the host was told that it is complete, on a clock that counts submissions and completions.
     pub complete: Option<u64>,
-    /// Whether it landed elsewhere than it was sent to: nobody can keep clear of it.
+    /// Whether the change was misdirected: the engine cannot avoid overlapping it.
     pub astray: bool,
 }
 
-/// What a change does to its unit.
+/// The effect of a change on its unit.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// These sectors are written from sector `start` on.
+    /// Writes sectors from sector `start` on.
     Write {
         /// The first sector, counted in the unit.
         start: u32,
-        /// What they hold from now on.
+        /// The new content.
         sectors: Rc<[Sector]>,
     },
     /// The unit becomes empty.
     Reset,
-    /// Its write pointer goes to the end.
+    /// The write pointer moves to the end of the unit.
     Finish,
 }
 
 impl Change {
-    /// Sectors of the unit that it touches: first and one past the last.
+    /// The changed sectors of the unit: first and one past the last.
     #[must_use]
     pub fn range(&self, media: &DiskShape) -> (u32, u32) {
         match &self.effect {
@@ -94,8 +94,8 @@ impl Change {
         }
     }
 
-    /// What an end of the host at a bad moment leaves of it: all, nothing, or of a write the sectors up to some
-    /// multiple of `grain`.
+    /// The rest of a change after a kill of the host: the whole change, no part of it, or the first sectors of a write
+    /// up to a multiple of `grain`.
     pub(super) fn left_over(&mut self, grain: u32, rng: &mut Rng) -> LeftOver {
         match (&mut self.effect, rng.below(4)) {
             (_, 0) => LeftOver::All,
@@ -110,7 +110,7 @@ impl Change {
     }
 }
 
-/// How much is left of a change, whatever it is.
+/// How much is left of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeftOver {
     All,
@@ -118,32 +118,32 @@ pub(super) enum LeftOver {
     Nothing,
 }
 
-/// What a power cut made of a change that was not flushed.
+/// The fate of an unflushed change in a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// It is on media.
+    /// The change is on media.
     Kept,
-    /// Nothing of it is.
+    /// The change is lost.
     Lost,
-    /// It is, but for some of its sectors.
+    /// The change is on media except for some sectors.
     Torn(Tear),
 }
 
-/// Sectors that a torn change left out.
+/// Sectors missing from a torn change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tear {
-    /// The first of them, counted in the change.
+    /// The first missing sector, counted in the change.
     pub from: u32,
-    /// One past the last of them; beyond the end of the change means to its end.
+    /// End of the missing sectors, exclusive; clamped to the end of the change.
     pub to: u32,
-    /// What they hold; those of a torn reset, what was there before.
+    /// Content of the missing sectors. A torn reset leaves the old content.
     pub rest: Rest,
 }
 
-/// What the sectors hold that a torn change left out.
+/// Content of the sectors missing from a torn change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rest {
-    /// What was there before.
+    /// The old content.
     Old,
     /// Zeros.
     Zeros,

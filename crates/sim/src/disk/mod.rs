@@ -51,7 +51,7 @@ pub struct Latency {
     pub read: Time,
     /// A flush.
     pub flush: Time,
-    /// One command in so many takes fifty times as long; 0 means none does.
+    /// Mean number of commands per command that takes fifty times as long; 0 for no such delays.
     pub spike_one_in: u64,
 }
 
@@ -106,7 +106,7 @@ enum Owner {
     },
 }
 
-/// What remains to be done when a command completes.
+/// Work left for the completion of a command.
 #[derive(Debug)]
 enum Work {
     Fail(DeviceError),
@@ -118,13 +118,13 @@ enum Work {
         device: DeviceId,
         submitted: u64,
     },
-    /// As a flush that loses some of what it covers.
+    /// As `Flush`, but some covered changes are lost.
     Forget(DeviceId, u64, DeviceError),
     Read(Location, Data),
-    /// As a read that gives other bytes.
+    /// As `Read`, but with wrong bytes.
     Misread(Location, Data, Instead),
     Report,
-    /// A group is done with it.
+    /// A group has completed the command.
     Done(Result<(), DeviceError>, Option<Version>),
 }
 
@@ -163,11 +163,11 @@ pub struct Disk {
     hangs: Option<DeviceId>,
     /// Changes that [`Fault::TearWithin`] struck.
     within: BTreeSet<u64>,
-    /// Where units are zones: what waits, by the tick of its submission.
+    /// Waiting commands to zones, by the tick of their submission.
     order: ZoneOrder<u64, Request>,
     cache: Cache,
     conditions: Vec<UnitCondition>,
-    /// Zones in which a write failed: where their write pointer stands the engine cannot know.
+    /// Zones with a failed write: the engine cannot know the write pointer.
     broken: Vec<bool>,
     latency: Latency,
     rng: Rng,
@@ -230,7 +230,7 @@ impl Disk {
         self
     }
 
-    /// From now on what such a device answers follows from this seed.
+    /// Sets the seed of the unreliable device's answers.
     pub fn reseed(&mut self, seed: u64) {
         if let Some(device) = &mut self.unreliable {
             device.reseed(seed);
@@ -285,13 +285,13 @@ impl Disk {
         self.layer.is_whole()
     }
 
-    /// The driver of this device is told how the pool uses it: it may have more units than that.
+    /// Sets the pool's geometry of the device, which may have more units than the pool uses.
     pub fn use_as(&mut self, geometry: Geometry) {
         self.translator = Translator::new(InBytes::new(geometry, Rc::clone(&self.arena)));
         self.layer.close();
     }
 
-    /// Finds the groups of the pool, if nobody has since the host started.
+    /// Finds the groups of the pool, once per start of the host.
     fn find_groups(&mut self) {
         if !self.layer.is_open() {
             let geometry = *self.translator.encoding().geometry();
@@ -327,7 +327,7 @@ impl Disk {
         self.layer.close();
     }
 
-    /// What the host waits for, it waits for no more.
+    /// Forgets the host's pending commands.
     fn forget_host(&mut self) {
         if let Some(device) = &mut self.unreliable {
             device.host_starts();
@@ -338,8 +338,8 @@ impl Disk {
         self.broken.fill(false);
     }
 
-    /// From now on the host reads what its own cache shows, even when it starts anew: a mistake, for the test that
-    /// shows that it would be noticed.
+    /// From now on the host trusts its own cache, even after a restart. A deliberate mistake: a test checks that the
+    /// simulation notices it.
     pub fn let_host_believe_its_cache(&mut self) {
         self.host_believes_its_cache = true;
     }
@@ -411,8 +411,8 @@ impl Disk {
         self.due.len()
     }
 
-    /// Zones of a class of media that are neither empty nor full nor finished, those of superblocks aside; where there
-    /// are no zones, none.
+    /// Number of active zones of a class of media, superblock zones excluded; 0 on media without zones. An active zone
+    /// is neither empty nor full nor finished.
     #[must_use]
     pub fn active_zones(&self, class: MediaClass) -> u32 {
         let media = self.cache.media();
@@ -426,7 +426,7 @@ impl Disk {
         if media.is_zoned() { units.filter(active).count() as u32 } else { 0 }
     }
 
-    /// The flush that will be carried out next, if that is what completes next: a number that no other has.
+    /// The unique number of the next flush, if a flush completes next.
     #[must_use]
     pub fn next_flush(&self) -> Option<u64> {
         let Reverse(due) = self.due.peek()?;
@@ -617,7 +617,7 @@ impl Disk {
             Work::Flush { device, submitted } => {
                 let media = *self.cache.media();
                 let durable = self.cache.flush(device, submitted).into_iter();
-                // What is finished holds what it held.
+                // A finish changes no data.
                 for change in durable.filter(|change| !matches!(change.effect, Effect::Finish)) {
                     let (start, end) = change.range(&media);
                     let place = Place { unit: change.unit, sectors: start..end };

@@ -1,6 +1,7 @@
-//! A device of the medium whose answers are wrong now and then, while its media may be right.
+//! A device that now and then answers wrongly, although its media may be right.
 //!
-//! The atlas learns nothing of it: such a device is a member of a group that can do without it, so nothing is excused.
+//! The atlas records none of the device's faults: the device is a redundant member of a group, and its faults excuse no
+//! error.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use super::{Bytes, Disk, Place, Work};
 use crate::faults::{CommandKind, Fault};
 use crate::wrong::{Also, How, Wrong};
 
-/// One read in so many is wrong, or fails.
+/// Mean number of reads per wrong or failed read.
 const ONE_IN: u64 = 16;
 
 /// A device that hangs does so at one of its first commands since the pool was opened.
@@ -22,7 +23,7 @@ const HANGS_WITHIN: u64 = 600;
 /// After so long a command that does not return counts as failed, and the device as gone.
 pub(super) const DEADLINE: Time = Time::nanos(30_000_000_000);
 
-/// What a read gives in place of the bytes that are there.
+/// Wrong bytes that a read returns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Instead {
     /// The same bytes with a flipped bit.

@@ -1,5 +1,5 @@
-//! Images of pools, changed as somebody would who knows the format: fields with sound checksums, units swapped, copied,
-//! taken from earlier, cut short; and anything at all.
+//! Images of pools, changed with knowledge of the format: fields changed under sound checksums, units swapped, copied,
+//! rolled back or cut short; also random bytes.
 
 use std::rc::Rc;
 
@@ -36,7 +36,7 @@ const LOOKED_AT: u64 = 1 << 14;
 const CHUNK_LENGTH: usize = 76;
 const SUPERBLOCK_LENGTH: usize = 68;
 
-/// A pool with what it held halfway.
+/// A pool, with an earlier image from halfway through its life.
 #[derive(Debug)]
 pub struct Forge {
     arena: Rc<Arena>,
@@ -112,7 +112,7 @@ impl Forge {
             8 => {
                 let from = bytes.below(length) as u32;
                 let count = (1 + bytes.next() % 8).min(length - u64::from(from));
-                // Anything, or what begins like a structure.
+                // Random bytes, possibly behind the magic of a structure.
                 let magic = [&b""[..], b"THERMOCH", b"THERMOSB"][bytes.next() as usize % 3];
                 let mut rng = Rng::new(bytes.below(1 << 16));
                 let mut raw = magic.to_vec();

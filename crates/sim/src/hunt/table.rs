@@ -1,4 +1,4 @@
-//! All bugs, and who found them, as a table.
+//! All bugs, and the methods that found each bug, as a table.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -8,14 +8,14 @@ use thermocline_engine::Bug;
 
 use super::{Hunt, HuntBudget, hunt};
 
-/// A bug and what came of looking for it.
+/// A bug and the result of its hunt.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its name.
     pub bug: Bug,
     /// What it does.
     pub does: &'static str,
-    /// What came of it.
+    /// The result.
     pub hunt: Hunt,
 }
 

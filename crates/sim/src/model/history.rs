@@ -1,4 +1,4 @@
-//! What one block has been, and what it may be found to be.
+//! The history of one block, and the contents that a read may find.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ pub type WriteNumber = u64;
 /// How far a change has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Submitted and not answered, or answered with an error: it may be there or not.
+    /// Submitted and not answered, or answered with an error: the change may be done or not.
     Open,
-    /// The host was told that it is done.
+    /// Acknowledged to the host.
     Acknowledged,
-    /// Acknowledged and flushed: it must never be taken back.
+    /// Acknowledged and flushed: the change must never be lost.
     Flushed,
 }
 
@@ -25,14 +25,15 @@ pub struct Step {
     pub version: WriteNumber,
     /// Whether the block reads as zeros since: trimmed, zeroed, or cut off by a smaller size.
     pub zeros: bool,
-    /// How far it has come.
+    /// The progress of the change.
     pub progress: Progress,
-    /// When it was answered, on the clock of versions; `None` if it was not.
+    /// Time of the answer on the clock of versions; `None` before the answer.
     pub ended: Option<u64>,
 }
 
 impl Step {
-    /// Whether the change at `floor` leaves it possible: it does, if this one was not over when that one was submitted.
+    /// Whether the change remains possible after the change at `floor`: it must not have ended before the submission of
+    /// `floor`.
     fn outlives(&self, floor: WriteNumber) -> bool {
         self.ended.is_none_or(|ended| ended > floor)
     }
@@ -50,7 +51,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// All changes of one block that may still matter. At least one of them is flushed.
+/// All changes of one block that may still matter. At least one change is flushed.
 #[derive(Clone, Debug)]
 pub struct History {
     first: Step,
@@ -107,7 +108,7 @@ impl History {
         }
     }
 
-    /// After a crash that left the block unreadable: what was not flushed may be there or not.
+    /// A crash left the block unreadable: every unflushed change may be done or not.
     pub fn doubt(&mut self) {
         for step in std::iter::once(&mut self.first).chain(&mut self.later) {
             if step.progress == Progress::Acknowledged {
@@ -121,7 +122,7 @@ impl History {
         steps.find(|step| step.version == version)
     }
 
-    /// Forgets what is not possible any more. No read may be on its way.
+    /// Forgets impossible changes. No read may be pending.
     pub fn prune(&mut self) {
         let floor = self.flushed();
         if self.first.outlives(floor) {
@@ -131,13 +132,13 @@ impl History {
         self.first = self.later.remove(0);
     }
 
-    /// The newest change that was flushed: nothing that was over before it may be found after a crash.
+    /// The newest flushed change. After a crash, no change that ended before its submission may be found.
     #[must_use]
     pub fn flushed(&self) -> WriteNumber {
         self.newest(|step| step.progress == Progress::Flushed)
     }
 
-    /// The newest change that was acknowledged: nothing that was over before it may be read from now on.
+    /// The newest acknowledged change. From now on, no change that ended before its submission may be read.
     #[must_use]
     pub fn acknowledged(&self) -> WriteNumber {
         self.newest(|step| step.progress != Progress::Open)

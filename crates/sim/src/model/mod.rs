@@ -1,12 +1,12 @@
 //! The reference model: what the volumes must hold.
 //!
 //! Invariants:
-//! * A change that was over when another was submitted comes before it. Changes that were on their way at once may be
-//!   done in any order.
-//! * A read may return what was last acknowledged when it was submitted, or anything that may come after it.
-//! * After a crash a block is what was last flushed, or anything that may come after it. Whatever is found then, is
-//!   flushed: it never changes again by itself.
-//! * Nothing else is ever right. Errors are judged by whoever knows which faults were injected.
+//! * A change that ended before the submission of a second change precedes the second. Concurrent changes may be done
+//!   in any order.
+//! * A read may return the change last acknowledged at its submission, or any possible later change.
+//! * After a crash a block is the last flushed change, or any possible later change. The found content counts as
+//!   flushed: the block never changes again by itself.
+//! * No other content is right. Callers that know the injected faults judge errors.
 
 mod history;
 mod verdict;
@@ -29,7 +29,7 @@ pub struct FoundVolume {
     pub name: VolumeName,
     /// Where its blocks are to be.
     pub media: VolumeMedia,
-    /// What each of its blocks shows; `None` where reading was an error.
+    /// Content of each block; `None` for a read error.
     pub blocks: Vec<Option<Content>>,
 }
 
@@ -68,11 +68,11 @@ pub enum Outcome {
     Done,
     /// Done and durable.
     Durable,
-    /// It failed: what it was to change may be changed or not.
+    /// The request failed: its change may be done or not.
     Failed,
 }
 
-/// The size of a volume since some change; `None` where it does not exist.
+/// The size of a volume since some change; `None` while the volume does not exist.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     version: WriteNumber,
@@ -82,9 +82,9 @@ struct Size {
 
 #[derive(Clone, Debug)]
 struct VolumeModel {
-    /// What its size may be: all but the first were not completed.
+    /// Possible sizes of the volume: only the first belongs to a completed change.
     sizes: Vec<Size>,
-    /// Where its blocks may be to be: all but the first were not completed.
+    /// Possible media of the volume: only the first belongs to a completed change.
     media: Vec<(WriteNumber, VolumeMedia)>,
     blocks: Vec<History>,
 }
@@ -103,7 +103,7 @@ enum Change {
     Media(VolumeId),
 }
 
-/// What all volumes may hold.
+/// The possible contents of all volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     volumes: BTreeMap<VolumeId, VolumeModel>,
@@ -371,7 +371,7 @@ impl Model {
         self.reads -= 1;
     }
 
-    /// A read has ended: what each of its blocks shows. Returns what is wrong.
+    /// Ends a read with the content of each block. Returns the wrong block, if any.
     pub fn end_read(
         &mut self,
         read: PendingRead,
@@ -388,7 +388,7 @@ impl Model {
         wrong
     }
 
-    /// What is wrong with a state that was found after a crash.
+    /// The wrong outcomes in a state that was found after a crash.
     #[must_use]
     pub fn judge_found(&self, found: &[FoundVolume]) -> Vec<Verdict> {
         let mut wrong = Vec::new();
@@ -459,8 +459,8 @@ impl Model {
         self.volumes.get(&id)?.blocks.get(lba as usize)
     }
 
-    /// Goes on from a state that was found after a crash and judged right: nothing is on its way, and what was found is
-    /// there for good. Blocks that could not be read keep all they may be.
+    /// Goes on from a state that was found after a crash and judged right. No request is pending, and the found content
+    /// is permanent. Unreadable blocks keep all possible contents.
     pub fn rebase(&mut self, found: &[FoundVolume]) {
         let now = self.tick();
         let mut before = std::mem::take(&mut self.volumes);

@@ -1,4 +1,4 @@
-//! What is wrong, in words that lead to the cause.
+//! Wrong outcomes, described by their cause.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use crate::data::Content;
 /// What kind of error a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It shows what nobody wrote.
+    /// The block shows content that was never written.
     Damaged,
-    /// It shows another block.
+    /// The block shows the content of another block.
     Foreign,
-    /// It shows what it was before a change that must not be lost.
+    /// The block shows content older than a change that must not be lost.
     Lost,
-    /// It shows a change that was never made, or came to nothing.
+    /// The block shows a change that was never made or had no effect.
     NeverWritten,
 }
 
@@ -31,23 +31,23 @@ impl fmt::Display for Why {
     }
 }
 
-/// Something that the model does not allow.
+/// An outcome that the model does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A block is what it must not be.
+    /// A block has wrong content.
     Block {
         /// The volume.
         volume: VolumeId,
         /// The block of the volume.
         lba: u64,
-        /// What was found.
+        /// The found content.
         found: Content,
-        /// What would have been right.
+        /// The right contents.
         allowed: String,
-        /// What kind of error it is.
+        /// Kind of the error.
         why: Why,
     },
-    /// A volume exists that must not, or has a size that it must not have.
+    /// A volume must not exist, or has a wrong size.
     VolumeWrong {
         /// The volume.
         volume: VolumeId,

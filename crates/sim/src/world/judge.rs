@@ -1,4 +1,4 @@
-//! Whether what the engine says may be so, by the model and by what faults have hit.
+//! Judges the engine's answers by the model and by the recorded faults.
 
 use thermocline_engine::{Extent, HostError, OpenError};
 use thermocline_format::{DeviceState, Location, MediaClass, PAGE_ENTRIES, VolumeId};
@@ -37,14 +37,14 @@ impl World {
         }
     }
 
-    /// Whether the pool may stop taking writes: the device failed it since it was opened, or what is damaged keeps it
-    /// from freeing units, or it has none to begin with.
+    /// Whether the pool may stop taking writes. A command failed since the opening, damage keeps units from being
+    /// freed, or the pool has no free unit.
     fn may_fail(&self) -> bool {
         self.atlas().has_failed() || self.atlas().is_damaged() || self.is_used_up()
     }
 
-    /// Whether failed writes, with power cuts between, have left the pool without a unit to write to. Then nothing can
-    /// be freed either: for that something must be written.
+    /// Whether failed writes and power cuts have left the pool without a unit to write to. Then no unit can be freed:
+    /// freeing a unit takes writes.
     pub(super) fn is_used_up(&self) -> bool {
         let failed = self.writes_failed();
         let (engine, most) = (&self.machine.engine, self.settings.config.frontiers() + HELD);
@@ -60,8 +60,8 @@ impl World {
         failed || self.writes_failed_before
     }
 
-    /// The engine calls this place damaged. A scrub reports a header that is missing at the first block that it should
-    /// tell of.
+    /// Judges the engine's report of a damaged place. A scrub reports a missing header at the header's first data
+    /// block.
     pub(super) fn called_damaged(&mut self, at: Location) {
         self.damaged += 1;
         let explained = self.is_on_lost(at)
@@ -78,15 +78,15 @@ impl World {
         }
     }
 
-    /// `known` tells since when a block is what it is, for certain.
+    /// `known` gives the change since which a block's content is certain.
     pub(super) fn judge_unreadable(&mut self, extent: Extent, error: HostError, known: Known) {
         if !self.may_fail_to_read(extent, error, known) {
             self.wrong.push(format!("reading failed, and must not: {error}"));
         }
     }
 
-    /// Whether reading these blocks may fail like this. Where a chunk is missing that told of one of them, the map
-    /// leads to what that chunk replaced, which may be gone.
+    /// Whether a read of `extent` may fail with `error`. If recovery missed a chunk with one of the blocks, the map
+    /// leads to the replaced block, which may be gone.
     fn may_fail_to_read(&self, extent: Extent, error: HostError, known: Known) -> bool {
         let Extent { volume, lba, blocks } = extent;
         if error == HostError::Lost {
@@ -183,7 +183,7 @@ impl World {
     }
 
     pub(super) fn object(&mut self, verdict: &Verdict) {
-        // Where flushes lie, what one power cut undid may be there again after the next.
+        // If flushes lie, a change undone by a power cut may reappear after the next.
         let older = verdict.is_rollback() || verdict.is_return();
         let explained = match *verdict {
             Verdict::Block { volume, lba, .. } => self.atlas().explains_older(volume, lba),

@@ -5,18 +5,18 @@ use thermocline_types::Rng;
 use super::World;
 use crate::disk::Image;
 
-/// At one step in so many it is kept what the wrong member holds.
+/// Mean number of steps between copies of the wrong member's content.
 const KEPT_ONE_IN: u64 = 200;
 
 impl World {
-    /// Makes wrong what the wrong member holds.
+    /// Spoils the content of the wrong member.
     pub fn spoil(&self, image: &mut Image, rng: &mut Rng) {
         if let Some(wrong) = self.settings.wrong {
             wrong.spoil(&self.arena, image, &self.kept, rng);
         }
     }
 
-    /// Now and then keeps what the wrong member durably holds, to put it back to that later.
+    /// Now and then copies the durable content of the wrong member, for a later rollback.
     pub(super) fn keep_member(&mut self) {
         if let Some(wrong) = self.settings.wrong
             && self.rng.below(KEPT_ONE_IN) == 0

@@ -1,7 +1,7 @@
 //! The end of a world: faults are over, and the pool must come to rest and serve.
 //!
-//! As the liveness mode of TigerBeetle's simulator. What a fault left behind may cost blocks that nobody can read, and
-//! units; it must not leave requests that nobody answers, units that nobody frees, or a pool that cannot be closed.
+//! Compare the liveness mode of TigerBeetle's simulator. Faults may cost units and leave unreadable blocks. Faults must
+//! not leave unanswered requests, units that are never freed, or a pool that cannot be closed.
 
 use thermocline_engine::{Extent, MAX_IO_BLOCKS};
 use thermocline_format::{DeviceState, VolumeId};
@@ -9,20 +9,19 @@ use thermocline_format::{DeviceState, VolumeId};
 use super::World;
 use crate::workload::Wish;
 
-/// Completions within which all that is asked for at once must be answered. Hundreds are the rule, some ten thousand
-/// where a full pool of many units is collected; chosen, not measured.
+/// Completions within which all pending requests must be answered. Hundreds are usual; the collection of a full pool of
+/// many units takes some ten thousand. Chosen, not measured.
 const SOON: u64 = 1 << 16;
 
-/// Blocks of a volume that is made to be written to, where there is none.
+/// Blocks of the volume that is created if no volume can be written.
 const BLOCKS: u64 = 16;
 
-/// Units that are written over at most: a pool of many more takes too long to come around.
+/// Units that are overwritten, at most: overwriting a larger pool takes too long.
 const UNITS: u32 = 1024;
 
 impl World {
-    /// Lets the device do what it is told, and sees that the pool comes to rest: everything is answered, writes are
-    /// written over until units had to be freed for them, what was flushed is read, and the pool is closed in order and
-    /// opened clean.
+    /// Heals the device, and checks that the pool comes to rest. All requests are answered. Blocks are overwritten
+    /// until units must be freed. Flushed data reads back. The pool closes in order and opens clean.
     pub fn live_on(&mut self) {
         if !self.goes_on() {
             return;
@@ -43,7 +42,7 @@ impl World {
         }
     }
 
-    /// Opens the pool anew, and reads all of it.
+    /// Opens the pool again, and reads all blocks.
     fn start_again(&mut self) {
         let clean = self.closed && self.machine.engine.is_closed_clean();
         let seed = self.begin_anew();
@@ -72,7 +71,7 @@ impl World {
         }
     }
 
-    /// Has something carried out. Returns whether it was done.
+    /// Carries out a request. Returns whether it succeeded.
     fn ask(&mut self, wish: Wish) -> bool {
         let (before, begin) = (self.errors, self.machine.turns);
         // What waits in memory may leave no room at first.
@@ -88,8 +87,8 @@ impl World {
         self.errors == before && self.goes_on()
     }
 
-    /// Writes the same blocks over and over, as many as all free units hold and more, or [`UNITS`], and reads them.
-    /// `None` if the pool is full, or takes no writes for what is damaged.
+    /// Overwrites the same blocks until all free units, or [`UNITS`], have been filled, then reads them. `None` if the
+    /// pool is full, or if damage stops writes.
     fn serve(&mut self) -> Option<()> {
         let (volume, blocks) = self.volume()?;
         let blocks = blocks.min(MAX_IO_BLOCKS);
@@ -105,7 +104,7 @@ impl World {
         self.ask(Wish::Read(extent)).then_some(())
     }
 
-    /// Lets the pool work on its own until nothing is left to do: a device that is to be drained is empty then.
+    /// Lets the pool finish its background work. A draining device must be empty afterwards.
     fn drain(&mut self) {
         let begin = self.machine.turns;
         while self.goes_on() && self.machine.turns - begin < SOON && self.machine.turn() {
