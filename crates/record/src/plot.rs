@@ -45,14 +45,15 @@ impl PlotAxis {
 pub struct PlotLine {
     /// Name in the legend.
     pub name: String,
-    /// Whether it is what others published, or a closed form, and not what was measured here: drawn as marks only.
+    /// Whether the line is a reference (published figures or a closed form) and not measured here. A reference is drawn
+    /// as marks only.
     pub reference: bool,
-    /// Its points, by their place across.
+    /// Points in ascending order of x.
     pub points: Vec<[f64; 2]>,
 }
 
 impl PlotLine {
-    /// A line of what was measured here.
+    /// A line of figures measured here.
     #[must_use]
     pub fn ours(name: &str, points: Vec<[f64; 2]>) -> PlotLine {
         PlotLine { name: name.to_owned(), reference: false, points }

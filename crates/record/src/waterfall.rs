@@ -1,5 +1,5 @@
-//! Where bytes come from on their way down: what the application wrote, what each device was given, what its media
-//! took. Shares of what the application wrote add up to write amplification, media / host.
+//! Sources of the bytes on each level: application, devices, media. As shares of the application's bytes they sum to
+//! write amplification, media / host.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ pub const FAST: &str = "fast";
 pub enum LevelKind {
     /// What was written to the devices of a class, headers and maps among it.
     Devices,
-    /// What the drive programmed into its media for that.
+    /// Bytes that the drive programmed into its media.
     Media,
 }
 
-/// Bytes that came to one level.
+/// Bytes of a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
     /// What it is.
@@ -31,9 +31,9 @@ pub struct Level {
     pub class: String,
     /// All bytes that came here.
     pub bytes: u64,
-    /// Of these, what came from the level above as it was; the others were added here.
+    /// Bytes passed down unchanged from the level above. The remaining bytes are added on this level.
     pub passed: u64,
-    /// The bytes that were added here, by cause, the most first. With `passed` they sum to `bytes`.
+    /// Bytes added on this level by cause, the largest first. `added` and `passed` sum to `bytes`.
     pub added: Vec<(String, u64)>,
 }
 
@@ -48,7 +48,7 @@ pub struct Waterfall {
     pub levels: Vec<Level>,
 }
 
-/// Bytes that one level added for one cause.
+/// Bytes added on a level for a single cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Addition {
     /// The level that added them.

@@ -1,4 +1,4 @@
-//! The records as the page shows them, and as it carries them for its scripts.
+//! Records as shown on the page and as embedded for the page's scripts.
 
 use serde::Serialize;
 use thermocline_record::RunRecord;
@@ -25,7 +25,7 @@ struct Ramps {
     wear: Ramp,
 }
 
-/// One record in its place on the page.
+/// A record and its position on the page.
 pub(crate) struct Run<'a> {
     /// Position among the records, which decides its style.
     pub index: usize,
@@ -41,7 +41,7 @@ impl Run<'_> {
         format!("{}<span class=\"stack\">{}</span>", swatch(self.index), escape(&self.label))
     }
 
-    /// Whether the ratios of this run are those of its steady window.
+    /// Whether the run's ratios are of the steady window.
     pub fn is_steady(&self) -> bool {
         self.record.steady_state.reached
     }

@@ -4,7 +4,7 @@ use thermocline_record::plot::Plot;
 
 use crate::text::escape;
 
-/// Where figures come from: each is one click away from it.
+/// Source of figures, one click away from each figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// What made the figures, such as the name of an experiment; unique on a page.
@@ -49,7 +49,7 @@ pub struct PlotPage {
     pub tables: Vec<TextTable>,
     /// Where charts and numbers come from.
     pub origins: Vec<Origin>,
-    /// What a reader must know, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 

@@ -5,10 +5,10 @@ use thermocline_record::{LatencyNs, TenantFigures, TenantRates, Tenants};
 use crate::data::Run;
 use crate::text::{count, data, escape, latency, ratio, significant};
 
-/// A column: its head, and what it shows of a tenant.
+/// A column: its head, and the cell's text for a tenant.
 type Shown = (&'static str, fn(&TenantFigures) -> String);
 
-/// What a cell shows of what did not occur.
+/// Text of a cell without a value.
 const NOTHING: &str = "\u{2013}";
 /// The column that nobody's bytes stand in as well.
 const MEDIA_WRITTEN: &str = "Media<br>written";

@@ -20,7 +20,7 @@ pub(crate) type LastTrouble = Arc<Mutex<Option<Trouble>>>;
 
 /// An open pool. Dropping it closes it in order.
 ///
-/// The settings file is that of `thermocline format --example`.
+/// `thermocline format --example` prints an example of the settings file.
 #[derive(Debug)]
 pub struct Pool {
     inner: runtime::Pool,
