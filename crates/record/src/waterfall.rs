@@ -1,5 +1,5 @@
-//! Sources of the bytes on each level: application, devices, media. As shares of the application's bytes they sum to
-//! write amplification, media / host.
+//! Sources of the bytes on each level: application, devices, media. Divided by the application's bytes, all sources sum
+//! to write amplification, media / host.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ pub const CAPACITY: &str = "capacity";
 /// Name of the class of fast devices.
 pub const FAST: &str = "fast";
 
-/// What a level of the waterfall is.
+/// Kind of a level of the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelKind {
-    /// What was written to the devices of a class, headers and maps among it.
+    /// Bytes written to the devices of a class, headers and maps included.
     Devices,
     /// Bytes that the drive programmed into its media.
     Media,
@@ -42,7 +42,7 @@ pub struct Level {
 pub struct Waterfall {
     /// Bytes that the application wrote.
     pub host: u64,
-    /// Of these, bytes that were overwritten or trimmed while they waited in memory, and went no further.
+    /// Bytes of `host` overwritten or trimmed in memory, before any device write.
     pub absorbed: u64,
     /// The levels, from the top.
     pub levels: Vec<Level>,
@@ -64,13 +64,13 @@ pub struct Addition {
 }
 
 impl Level {
-    /// What was written to the devices of a class: of `by_cause`, `host` came from above.
+    /// Level of the bytes written to the devices of a class. `host` in `by_cause` is the bytes passed from above.
     #[must_use]
     pub fn devices(class: &str, by_cause: &BTreeMap<String, u64>) -> Level {
         Level::new(LevelKind::Devices, class, by_cause)
     }
 
-    /// What a drive programmed: of `by_cause`, `host` is what it was given.
+    /// Level of the bytes that a drive programmed. `host` in `by_cause` is the bytes written to the drive.
     #[must_use]
     pub fn media(class: &str, by_cause: &BTreeMap<String, u64>) -> Level {
         Level::new(LevelKind::Media, class, by_cause)
@@ -86,7 +86,7 @@ impl Level {
 }
 
 impl Waterfall {
-    /// That of a run of the lab.
+    /// Waterfall of a lab run.
     #[must_use]
     pub fn of(record: &RunRecord) -> Waterfall {
         let mut levels = Vec::new();

@@ -117,7 +117,7 @@ impl From<MediaError> for Error {
 }
 
 impl Error {
-    /// The error with its sources, in one line.
+    /// The error and all sources on a single line.
     #[must_use]
     pub fn chained(&self) -> String {
         let sources = std::iter::successors(self.source(), |&error| error.source());

@@ -16,11 +16,11 @@ pub struct Files {
 }
 
 impl Files {
-    /// Mounts what `exports` serve on the folder `path`, if there is one. Both front ends see the same targets, so that
-    /// changes of parts of blocks through one do not lose those through the other.
+    /// Mounts the targets of `exports` on the folder `path`, if given. Both front ends share the targets. So
+    /// partial-block writes through both front ends cannot overwrite each other.
     ///
     /// # Errors
-    /// When it cannot be mounted there.
+    /// If the mount fails.
     pub fn mount(
         path: Option<&Path>,
         exports: &[Export],

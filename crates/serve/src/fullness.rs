@@ -19,7 +19,7 @@ pub struct FullnessReport {
     pub share: f64,
     /// Bytes of volumes that are mapped.
     pub mapped_bytes: u64,
-    /// Held for volumes beside what they have mapped.
+    /// Bytes reserved for volumes beyond mapped bytes.
     pub reserved_bytes: u64,
     /// What the pool can hold now.
     pub capacity_bytes: u64,
@@ -49,7 +49,7 @@ impl FullnessReport {
         }
     }
 
-    /// Of a pool that nobody serves.
+    /// Report on a pool without a server.
     #[must_use]
     pub fn of(occupancy: &Occupancy, marks: FullnessMarks) -> FullnessReport {
         FullnessReport::at(marks.level(occupancy), occupancy, marks)

@@ -28,7 +28,7 @@ pub fn agree(
     Err(Error::DataBeyond { volume, blocks, end, named })
 }
 
-/// Blocks of `extent` that are mapped; those that are not in memory yet count.
+/// Mapped blocks of `extent`. Blocks whose map page is not in memory yet count as mapped.
 fn mapped(
     extent: Extent,
     mut runs: impl FnMut(Extent) -> Result<Vec<Run>, HostError>,

@@ -224,7 +224,7 @@ fn of_groups(page: &mut Page, groups: &GroupsTold) {
     }
 }
 
-/// What devices that are drained still hold.
+/// Units left on devices being drained.
 fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
     let name = "draining_units_left";
     if !draining.is_empty() {

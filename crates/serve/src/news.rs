@@ -16,7 +16,7 @@ use crate::state::Health;
 use crate::wear::WearReport;
 use crate::{Error, FullnessReport, ended};
 
-/// Damaged blocks that are told of one by one; then only each tenfold is told. Chosen.
+/// Number of damaged blocks reported singly; after that, only each tenfold count is reported. Chosen.
 const NAMED: u64 = 5;
 
 /// A fact of interest to the operator of a server.
@@ -54,9 +54,9 @@ pub enum News {
     Scrub(ScrubEnd),
     /// Devices wear faster than they may, or slower again.
     Wear(WearReport),
-    /// A group of devices is at risk, or was; the step that ends the risk, if there is one.
+    /// The risk of a group of devices changed. The remedy, if any, ends the risk.
     Group(String, Option<Remedy>),
-    /// Anything else, in one sentence.
+    /// Further facts, each in one sentence.
     Note(String),
 }
 

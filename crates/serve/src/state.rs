@@ -38,7 +38,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Why the pool is given up, if it is.
+    /// Reason why the pool is given up, if any.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -48,7 +48,7 @@ impl Health {
         let _later = self.failure.set(why);
     }
 
-    /// Which device is late, or that none is.
+    /// Notes the late device; `None` if no device is late.
     pub fn set_late(&self, which: Option<String>) {
         *self.late.lock().unwrap_or_else(PoisonError::into_inner) = which;
     }
@@ -104,7 +104,7 @@ pub struct Status {
     /// Media bytes over host bytes; of one drive ALWA x DLWA. Groups write more than the engine does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
-    /// Requests that reached volumes, by whatever front end.
+    /// Requests to volumes through all front ends.
     pub requests: RequestStatus,
     /// Clients of NBD.
     pub clients: ClientStatus,
@@ -115,11 +115,11 @@ pub struct VolumeStatus {
     pub id: u32,
     pub name: String,
     pub size_bytes: u64,
-    /// Bytes of it that are in use. An estimate until each page of its map was read once.
+    /// Mapped bytes. An estimate until each page of the volume's map was read once.
     pub mapped_bytes: u64,
-    /// Bytes that the pool keeps writable for it, those in use included; 0: none.
+    /// Bytes that the pool keeps writable for the volume, mapped bytes included; 0 without a reserve.
     pub reserve_bytes: u64,
-    /// Where its blocks are to be.
+    /// Media class for the volume's blocks.
     pub media: &'static str,
     pub limits: LimitStatus,
     /// Requests that wait for its turn or for a limit.
@@ -137,7 +137,7 @@ pub struct VolumeStatus {
     pub requests: RequestStatus,
 }
 
-/// What a volume may do beside others. A limit that is absent does not exist.
+/// Share and limits of a volume. An absent limit means unlimited.
 #[derive(Serialize)]
 pub struct LimitStatus {
     pub share: u32,
@@ -189,7 +189,7 @@ pub struct MediaStatus {
     pub units: u32,
     /// Units that hold nothing.
     pub free_units: u32,
-    /// Of the host: below fast devices, what bypassed them.
+    /// Bytes written for the host. On capacity devices under fast devices: writes that bypassed the fast devices.
     pub host_bytes: u64,
     /// By destage.
     pub destage_bytes: u64,
@@ -197,9 +197,9 @@ pub struct MediaStatus {
     pub relocation_bytes: u64,
     /// Headers, pages of maps and superblocks.
     pub metadata_bytes: u64,
-    /// Blocks of volumes that are there and count.
+    /// Bytes of valid blocks of volumes.
     pub valid_bytes: u64,
-    /// Bytes of units in use that hold nothing valid: garbage collection has yet to free them.
+    /// Bytes of used units minus valid bytes, to be freed by garbage collection.
     pub debt_bytes: u64,
 }
 
@@ -234,10 +234,10 @@ impl MediaStatus {
     }
 }
 
-/// What the process holds, and how much of it for what. The rest is the program, its threads and its files.
+/// Memory of the process by purpose. The remainder is the program, threads and files.
 #[derive(Serialize)]
 pub struct MemoryStatus {
-    /// Resident memory of the process; absent where the system does not tell.
+    /// Resident memory of the process; absent if the system does not report memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
     /// Maps of the volumes.
@@ -290,7 +290,7 @@ pub struct OperationStatus {
 /// Times from when a volume was handed a request until it had the answer.
 #[derive(Serialize)]
 pub struct LatencyStatus {
-    /// Upper ends of the buckets in microseconds; one more bucket has what took longer.
+    /// Upper ends of the buckets in microseconds; a last bucket counts longer times.
     pub at_most_micros: &'static [u32],
     /// Requests in each bucket.
     pub counts: Vec<u64>,
@@ -299,7 +299,7 @@ pub struct LatencyStatus {
 }
 
 impl State {
-    /// The state of `pool`; it is not kept open for this.
+    /// The state of `pool`. The reference is weak, so the pool can close.
     pub fn new(
         pool: &Arc<Pool>,
         stopper: &Stopper,
@@ -317,7 +317,7 @@ impl State {
         &self.devices
     }
 
-    /// The pool, unless it is closed. Nobody may hold it for long.
+    /// The pool, unless closed. Callers must not hold the pool for long.
     pub fn pool(&self) -> Option<Arc<Pool>> {
         self.pool.upgrade()
     }

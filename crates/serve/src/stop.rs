@@ -9,10 +9,10 @@ use thermocline_types::Bytes;
 
 use crate::Error;
 
-/// Signals within this time are one: a terminal and whoever runs the server in it each send theirs. Chosen.
+/// Signals within this time count as one signal: a terminal and a supervisor in the terminal may both send one. Chosen.
 const ONE: Duration = Duration::from_secs(1);
 
-/// Between two looks at whether it is done: short against what a stop takes. Chosen, not measured.
+/// Interval between checks for the end of a stop: short against a stop's duration. Chosen, not measured.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Address space reserved for the stop, and the least address space to start with. Chosen: a few stacks of threads.

@@ -42,7 +42,7 @@ enum Message {
     End,
 }
 
-/// Where the targets put what they see.
+/// Where targets queue recorded requests.
 #[derive(Clone)]
 struct Desk {
     began: Instant,
@@ -126,7 +126,7 @@ impl Recorder {
                     named.display()
                 ));
             }
-            // Whoever started it may be gone.
+            // The receiver may be gone.
             let _unheard = told.send(written);
         };
         thread::Builder::new().name("thermocline-trace".to_owned()).spawn(write)?;
@@ -186,7 +186,8 @@ impl Tap {
         Ok(path)
     }
 
-    /// Ends the recording, unless writing what waits takes longer than `patience`. Returns the file, if there was one.
+    /// Ends the recording, and waits up to `patience` for queued lines to be written. Returns the file; `None` if no
+    /// recording was running.
     pub fn stop(&self, patience: Duration) -> Option<PathBuf> {
         let recorder = self.recorder().take()?;
         self.hand(None);
@@ -202,7 +203,7 @@ impl Tap {
 
     fn hand(&self, desk: Option<Desk>) {
         let is_on = desk.is_some();
-        // Nothing that happens under the lock can leave it half changed.
+        // No panic under the lock can leave a half-made change.
         *self.0.desk.write().unwrap_or_else(PoisonError::into_inner) = desk;
         self.0.is_on.store(is_on, Ordering::Release);
     }
