@@ -111,7 +111,7 @@ impl<S: Storage> Device<S> {
         }
     }
 
-    /// What failed since this was last called.
+    /// Failures since the previous call.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         std::mem::take(&mut self.troubles)
     }
@@ -139,7 +139,8 @@ impl<S: Storage> Device<S> {
         self.start(op, command, job);
     }
 
-    /// Appends the answers that there are to `answers`; if none, waits as [`Storage::reap`], and may have none then.
+    /// Appends ready answers to `answers`. Without ready answers, waits as [`Storage::reap`], and may return without
+    /// answers.
     pub fn poll(&mut self, wait: Option<Duration>, answers: &mut Vec<Answer>) {
         let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         let mut reaped = std::mem::take(&mut self.reaped);
@@ -204,7 +205,7 @@ impl<S: Storage> Device<S> {
         self.go_on(op, step);
     }
 
-    /// Keeps a failure until it is asked for; the first ones, if nobody asks.
+    /// Keeps failures until `take_troubles`; beyond `MOST`, only the first failures are kept.
     fn note(&mut self, trouble: Trouble) {
         /// Chosen, not measured.
         const MOST: usize = 64;

@@ -100,7 +100,7 @@ impl<S: Storage> Driver<S> {
         Driver::start(clock, engine, Device::new(storage, geometry), max_requests)
     }
 
-    /// Makes a new pool on `storage`, whatever is there, and opens it.
+    /// Makes and opens a new pool on `storage`, overwriting all previous contents.
     ///
     /// # Errors
     /// [`DriverError`].
@@ -335,7 +335,7 @@ impl<S: Storage> Driver<S> {
         self.max_requests
     }
 
-    /// The clock that it goes by.
+    /// The driver's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -406,7 +406,7 @@ impl<S: Storage> Driver<S> {
     }
 }
 
-/// What policies that draw at random begin with. The time of day will do.
+/// Seed of randomised policies. The time of day is random enough.
 fn seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64)

@@ -98,15 +98,15 @@ pub trait Storage: Send {
     /// Starts a command. It may begin only with the next [`Storage::reap`], so that many begin together.
     fn submit(&mut self, token: Token, command: Command);
 
-    /// Appends to `done` the commands that are complete. If there are none, waits for one, or for the waker, or until
-    /// `wait` is over; `None` waits without end. It may return sooner, so look again at whatever was waited for.
+    /// Appends completed commands to `done`. Without completions, waits for a completion, for the waker, or until
+    /// `wait` is over; `None` waits without end. May return early, so callers must check their condition again.
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>);
 
-    /// What ends waiting.
+    /// Ends a wait in [`Storage::reap`].
     fn waker(&self) -> Waker;
 
-    /// For those who wait elsewhere than in [`Storage::reap`]: a descriptor that is readable when that has completions,
-    /// or was woken. `None` if there is none, as by default.
+    /// For callers that wait outside [`Storage::reap`]: a descriptor that is readable after a completion or a wake. By
+    /// default `None`: no descriptor.
     fn descriptor(&mut self) -> Option<OwnedFd> {
         None
     }

@@ -19,19 +19,19 @@ pub enum Contents {
     Nothing,
     /// A pool.
     Pool(PoolId),
-    /// Something that is known by its signature, such as a file system.
+    /// Contents with a known signature, such as a file system.
     Known(&'static str),
     /// Bytes that are not zero.
     Unknown,
 }
 
-/// Bytes at both ends that are looked at: every file system in use has something there.
+/// Bytes searched at both ends: every file system in use has data at an end.
 const HEAD: u64 = 4 << 20;
 const TAIL: u64 = 1 << 20;
 /// Bytes read where a superblock may begin.
 pub(super) const SUPERBLOCK: u64 = 4096;
 
-/// A signature: where it is, its bytes, and what has it. As `libblkid` of util-linux has them.
+/// A signature: offset, bytes, and name of the contents. Source: `libblkid` of util-linux.
 const SIGNATURES: [(usize, &[u8], &str); 14] = [
     (0x438, &[0x53, 0xEF], "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),

@@ -9,10 +9,10 @@ use super::scrubbing::unix_seconds;
 use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, WearStatus};
 use crate::Trouble;
 
-/// Something that an operator may want to know.
+/// News for the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The device failed to do something; what that means for the pool comes as a notice.
+    /// A command of the device failed. A notice reports the consequence for the pool.
     Trouble(Trouble),
     /// What the engine has to tell, but for damage.
     Notice(Notice),

@@ -62,7 +62,7 @@ pub struct Fullness {
     pub marks: FullnessMarks,
     /// How near the pool is to refusing writes.
     pub level: FullnessLevel,
-    /// Since when it has been at this level; when the pool was started, if it was so from the start.
+    /// Time of the last change of level, or of the pool's start.
     pub since: SystemTime,
     /// Writes that were refused since the pool was started.
     pub refused_writes: u64,
@@ -94,7 +94,7 @@ impl FullnessMarks {
 #[derive(Debug)]
 pub(super) struct Gauge {
     seen: Fullness,
-    /// Writes that this engine refused, of which earlier ones know nothing.
+    /// Writes refused by this engine; earlier engines' refusals are not included.
     refused: u64,
 }
 

@@ -135,10 +135,10 @@ impl Service {
             return Some(self);
         }
         let reserves = self.driver.engine().volumes();
-        // Its files are locked for as long as it is there.
+        // The driver holds locks on the files until dropped.
         drop(self.driver);
         let Some(driver) = reopening.open() else {
-            // The poller may have volumes, and those must find the pool closed.
+            // The poller may hold volumes; their requests must fail as on a closed pool.
             self.shared.close();
             return None;
         };
@@ -147,7 +147,7 @@ impl Service {
         Some(self)
     }
 
-    /// How long nothing needs to be done though nothing happens.
+    /// Time until the next work without outside events.
     fn wait(&self, held: Held) -> Option<Duration> {
         let now = self.driver.clock().now();
         let limits = match held {
@@ -157,7 +157,7 @@ impl Service {
         [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
-    /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
+    /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason to hurry.
     fn give_turn(&mut self, held: Held) {
         let (news, closed) = {
             let queue = self.shared.queue();
@@ -171,7 +171,7 @@ impl Service {
             };
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some((poller, descriptor)) = &mut self.poller else { return };
-        // What cannot be waited for is looked at again and again.
+        // Without a descriptor, completions must be polled.
         let blind = descriptor.is_none() && !self.driver.device().is_idle();
         let wait = wait.chain(blind.then_some(BLIND)).min();
         let hurry = news || !self.driver.is_settled();
@@ -179,11 +179,11 @@ impl Service {
         poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
     }
 
-    /// Flushes if hosts wrote something long ago and nobody has flushed it since.
+    /// Flushes if host data has been unflushed for too long.
     fn flush_what_is_overdue(&mut self) {
         let at_risk = self.driver.engine().at_risk_blocks() > 0;
         if self.overdue.is_due(self.driver.clock().now(), at_risk) {
-            // If it fails, a notice says so.
+            // A notice reports a failed flush.
             let answer = Answer::call(|_| {});
             let what = HostRequest::Flush;
             self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer });
@@ -316,7 +316,7 @@ impl Service {
         cost: Cost,
     ) -> Result<(), Job> {
         let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
-        // The handles in it are cheap to clone; the engine keeps what it takes.
+        // Cloning is cheap: requests hold handles of buffers. The engine keeps an accepted request.
         let taken = self.driver.submit(id, what.clone());
         if taken == Err(Rejected::Busy) {
             let (answer, _) = self.answers.remove(id.0 as usize);

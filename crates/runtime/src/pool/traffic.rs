@@ -65,11 +65,11 @@ impl Operation {
 pub struct Traffic {
     /// How many, by [`Operation`].
     pub requests: [u64; 6],
-    /// Bytes that those addressed that succeeded.
+    /// Bytes addressed by successful requests.
     pub bytes: [u64; 6],
     /// How many failed.
     pub errors: u64,
-    /// From when a volume was handed a request until it had the answer.
+    /// Times from a request's arrival at the volume to its answer.
     pub latencies: [Latencies; 6],
 }
 
@@ -83,7 +83,8 @@ pub(super) struct TrafficCounters {
 }
 
 impl TrafficCounters {
-    /// Counts a request that was answered after `time`; with the bytes that it addressed if it succeeded.
+    /// Counts a request answered after `time`. `bytes` is the addressed bytes of a successful request; `None` for a
+    /// failed request.
     pub(super) fn count(&self, operation: Operation, bytes: Option<u64>, time: Duration) {
         let index = operation as usize;
         self.requests[index].fetch_add(1, Ordering::Relaxed);

@@ -100,7 +100,7 @@ impl ServeSettings {
     }
 }
 
-/// Whether a text has the form of an address; whether it can be had is seen when somebody listens there.
+/// Whether a text has the form of an address. Listening shows whether the address is available.
 fn is_address(text: &str) -> bool {
     let parts = text.rsplit_once(':');
     parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())

@@ -82,12 +82,12 @@ impl OpenError {
     }
 }
 
-/// How a command failed: what that means to the engine, and what the system said.
+/// Failure of a command: the engine's error and the system's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// To the engine.
     pub error: DeviceError,
-    /// The error of the system; `None` where it was asked for nothing, as by a simulated drive that refuses.
+    /// The system's error; `None` without a system call, as for a refusal by a simulated drive.
     pub errno: Option<Errno>,
 }
 

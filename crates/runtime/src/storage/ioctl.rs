@@ -65,7 +65,7 @@ pub(super) struct RawZone {
     pub(super) reserved_2: [u8; 24],
 }
 
-/// Zones that one report asks for. Chosen, not measured.
+/// Zones per report request. Chosen, not measured.
 const REPORTED: usize = 256;
 
 #[derive(Debug)]

@@ -53,8 +53,8 @@ impl Memory {
         self
     }
 
-    /// Hands out completions in a random order that follows from `seed`, and not all at once. Writes are done no sooner
-    /// than that: who reads what is still being written reads what was there before.
+    /// Hands out completions in a random order derived from `seed`, and not all at once. A write takes effect at its
+    /// completion: an earlier read returns the old contents.
     #[must_use]
     pub fn with_shuffled_completions(mut self, seed: u64) -> Memory {
         self.shuffle = Some(Rng::new(seed));
