@@ -24,7 +24,7 @@ pub use tenants::{OwnedBytes, TenantFigures, TenantRates, Tenants};
 /// The schema name this version writes and reads.
 pub const SCHEMA: &str = "thermocline.run/1";
 
-/// What one lab run measured.
+/// Figures of a lab run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Always [`SCHEMA`].
@@ -99,9 +99,9 @@ pub struct RunRecord {
     pub steady_state: SteadyState,
     /// FDP statistics as in the device's log page, where the device has them.
     pub fdp: Option<FdpStats>,
-    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled; under a log that is asked
-    /// for flushes also what the drives took for what these wait for: chunks with what the host wrote (`log.chunk`),
-    /// and flushes (`log.flush`).
+    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled; under a log with host
+    /// flushes also the drive times that flushes wait for: chunks with what the host wrote (`log.chunk`), and flushes
+    /// (`log.flush`).
     pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
     /// How warm the drive got and how long that held it back, where heat is modelled; of several drives side by side,
     /// of that one which was held back longest.
@@ -312,8 +312,8 @@ pub struct Bandwidth {
     /// `host_link_in` and `host_link_out` where the host limits them.
     #[serde(default)]
     pub busy: BTreeMap<String, ResourceBusy>,
-    /// What limited the run: the resource of which one was busy 90 % of the time or more, the busiest of them; else
-    /// `host`, which had too little in flight, or `clock`, by which the workload came.
+    /// Limit of the run: the busiest resource with a member busy at least 90 % of the time. Otherwise `host` (too few
+    /// requests in flight) or `clock` (the workload's own pace).
     #[serde(default)]
     pub limit: Option<String>,
     /// What the drive could read and write together at this mix and mean size if garbage collection cost nothing
@@ -450,7 +450,7 @@ pub struct SeriesPoint {
     /// Write amplification since the previous point.
     pub waf: Option<f64>,
     /// Write latency percentiles since the previous point in nanoseconds, where time is modelled: p50, p99, p99.9. As
-    /// in [`LatencyNs`], one that stands for what completed in memory is absent.
+    /// in [`LatencyNs`], a percentile of a completion in memory is absent.
     pub write_latency_ns: Option<[Option<u64>; 3]>,
     /// Read latency percentiles since the previous point in nanoseconds, where time is modelled and reads occurred.
     pub read_latency_ns: Option<[Option<u64>; 3]>,
@@ -458,9 +458,9 @@ pub struct SeriesPoint {
     pub free_units: u64,
 }
 
-/// What went through one device over the measured run, in steps of equal simulated time. A command counts where it
-/// ended; divided by [`DeviceSeries::step_seconds`] the bytes of a step are a rate. Commands of the layer above count,
-/// with what it reads and writes to collect garbage; what the drive does inside itself does not.
+/// Traffic of one device over the measured run, in steps of equal simulated time. A command counts where it ended;
+/// divided by [`DeviceSeries::step_seconds`] the bytes of a step are a rate. Commands of the layer above count, its
+/// garbage collection included. Internal work of the drive does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSeries {
     /// `capacity`, the device that the record is about (of several side by side, all together), or `fast`.
@@ -486,7 +486,7 @@ pub struct DeviceSeries {
 /// State of the device's units at the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Units {
-    /// How many device units one cell stands for; above 1 when there are too many to list.
+    /// Device units per cell; above 1 when the units are too many to list.
     pub units_per_cell: u64,
     /// Written share of each cell, 0..=1.
     pub fill: Vec<f32>,

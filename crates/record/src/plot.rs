@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
     /// How to read it, and where the published part is from.
     pub caption: String,
@@ -48,7 +48,7 @@ pub struct PlotLine {
     /// Whether the line is a reference (published figures or a closed form) and not measured here. A reference is drawn
     /// as marks only.
     pub reference: bool,
-    /// Points in ascending order of x.
+    /// Points in the order of x.
     pub points: Vec<[f64; 2]>,
 }
 
@@ -59,7 +59,7 @@ impl PlotLine {
         PlotLine { name: name.to_owned(), reference: false, points }
     }
 
-    /// Marks for what others published, or for a closed form.
+    /// A reference line of marks: published figures or a closed form.
     #[must_use]
     pub fn reference(name: &str, points: Vec<[f64; 2]>) -> PlotLine {
         PlotLine { name: name.to_owned(), reference: true, points }

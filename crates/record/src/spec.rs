@@ -35,15 +35,15 @@ pub struct RunSpec {
     /// Victim policy; without it, the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<String>,
-    /// What is replayed.
+    /// The workload to replay.
     pub workload: WorkloadSpec,
-    /// How the drive is filled first: `first-touch`, `sequential` or `none`; without it, as suits the workload.
+    /// How the drive is filled first: `first-touch`, `sequential` or `none`; if absent, chosen by the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<String>,
     /// Share of all data on the volume that is written once before and never touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest: Option<f64>,
-    /// Capacity of the drive; without it, what the workload addresses over [`RunSpec::utilisation`].
+    /// Capacity of the drive. If absent, the workload's address space divided by [`RunSpec::utilisation`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// Capacity of the fast drive.
@@ -54,7 +54,7 @@ pub struct RunSpec {
     /// Requests kept in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// Mean microseconds for which each of those who keep requests in flight thinks before its next one.
+    /// Mean think time of each requester before the next request, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_us: Option<f64>,
     /// How many times as fast as the workload's own clock requests are issued.
@@ -70,7 +70,7 @@ pub struct RunSpec {
     pub files: BTreeMap<String, String>,
 }
 
-/// What a run replays.
+/// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum WorkloadSpec {

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyNs;
 
-/// All tenants of a run, and what is nobody's. Bytes of both sum to those of the record.
+/// All tenants of a run, and the unowned bytes. Both sum to the record's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tenants {
     /// The tenants in the order of the workload.
     pub each: Vec<TenantFigures>,
-    /// What belongs to no tenant: headers, maps, padding, data at rest.
+    /// Unowned bytes: headers, maps, padding, data at rest.
     pub nobody: OwnedBytes,
 }
 

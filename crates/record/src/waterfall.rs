@@ -18,14 +18,14 @@ pub const FAST: &str = "fast";
 pub enum LevelKind {
     /// Bytes written to the devices of a class, headers and maps included.
     Devices,
-    /// Bytes that the drive programmed into its media.
+    /// Bytes programmed into the drive's media.
     Media,
 }
 
 /// Bytes of a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// What it is.
+    /// Kind of the level.
     pub kind: LevelKind,
     /// The class of devices, `fast` or `capacity`.
     pub class: String,
@@ -59,7 +59,7 @@ pub struct Addition {
     pub cause: String,
     /// How many.
     pub bytes: u64,
-    /// What would lower them.
+    /// Advice to lower these bytes.
     pub remedy: &'static str,
 }
 
@@ -109,7 +109,7 @@ impl Waterfall {
         Waterfall { host: record.host_bytes_written, absorbed, levels }
     }
 
-    /// What was added, the most first.
+    /// Added bytes by level and cause, the largest first.
     #[must_use]
     pub fn additions(&self) -> Vec<Addition> {
         let of = |level: &Level| {

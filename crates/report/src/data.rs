@@ -31,7 +31,7 @@ pub(crate) struct Run<'a> {
     pub index: usize,
     /// Its stack, numbered where a stack occurs more than once. Not escaped.
     pub label: String,
-    /// What was measured.
+    /// The measured record.
     pub record: &'a RunRecord,
 }
 
@@ -46,7 +46,7 @@ impl Run<'_> {
         self.record.steady_state.reached
     }
 
-    /// WAF, ALWA and DLWA to report: of the steady window, or of what stands for it before steady state.
+    /// WAF, ALWA and DLWA to report: of the steady window, or of its substitute before steady state.
     pub fn ratios(&self) -> Ratios {
         let r = self.record;
         let choose = |steady: Option<f64>, whole| steady.or(whole);

@@ -9,7 +9,7 @@ use crate::text::{escape, significant};
 
 /// A key that was varied.
 pub struct SweepKey {
-    /// Its name, such as `device.op`.
+    /// Name of the axis, such as `device.op`.
     pub key: String,
     /// Spacing of the values: `linear`, `geometric` or `as listed`.
     pub spacing: String,

@@ -26,9 +26,9 @@ pub type Answer = (OpId, Result<Done<Buffer>, DeviceError>);
 pub struct Device<S> {
     storage: S,
     translator: Translator<InBytes<Buffer>>,
-    /// Each with what the storage was asked for.
+    /// Running jobs, each with the storage's command.
     jobs: Slab<(OpId, IoJob<InBytes<Buffer>>, Asked)>,
-    /// What failed since somebody asked.
+    /// Failures since the last `take_troubles`.
     troubles: Vec<Trouble>,
     /// Complete without the storage.
     ready: Vec<Answer>,
@@ -122,7 +122,7 @@ impl<S: Storage> Device<S> {
         std::mem::take(&mut self.degraded)
     }
 
-    /// What ends the waiting of [`Device::poll`].
+    /// Ends a wait in [`Device::poll`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.storage.waker()

@@ -1,6 +1,6 @@
 //! The storage that settings speak of, and how a pool divides it.
 //!
-//! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
+//! A pool on a file or a conventional device records its own division into units. A zoned device dictates the zones.
 
 mod change;
 mod contents;
@@ -191,7 +191,7 @@ impl Settings {
         contents::size(&self.device().path).ok()
     }
 
-    /// What is on the device now.
+    /// Present contents of the device.
     ///
     /// # Errors
     /// [`MediaError`] when it cannot be read.
@@ -272,7 +272,7 @@ impl Settings {
         })
     }
 
-    /// Whether what the settings say of the division is what the pool has.
+    /// Checks the settings' division into units against the pool's.
     fn agrees(&self, geometry: &Geometry) -> Result<(), SettingsError> {
         let (unit, block) = (unit_bytes(geometry), geometry.logical_block());
         if self.device().unit.is_some_and(|stated| stated != unit) {
@@ -431,7 +431,7 @@ pub fn unit_bytes(geometry: &Geometry) -> Bytes {
     Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
 }
 
-/// What the kernel says of the block device at `path`; `None` for anything else.
+/// The kernel's attribute of the block device at `path`; `None` for other files.
 fn queue_attribute(path: &Path, name: &str) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));

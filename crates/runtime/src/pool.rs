@@ -71,7 +71,7 @@ type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 pub struct View<'a> {
     /// The engine.
     pub engine: &'a Engine<Buffer>,
-    /// Counts of the openings before this one.
+    /// Counts of earlier openings.
     pub earlier: &'a Counts,
     /// Bytes written to the drives and programmed to media; `None` unless the drives are simulated.
     pub drive: Option<Counters>,
@@ -277,7 +277,7 @@ impl Pool {
         self.shared.volumes().get(&volume.0).map(|known| *known.limits())
     }
 
-    /// What was asked of the volumes since the pool was started, those included that were deleted.
+    /// Traffic of all volumes since the pool was started, deleted volumes included.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let volumes = self.shared.volumes();
@@ -300,7 +300,7 @@ impl Pool {
     ) -> Option<T> {
         let (sender, receiver) = mpsc::channel();
         let look: Look = Box::new(move |view| {
-            // Whoever asked waits below.
+            // The caller waits below, so the receiver exists.
             let _ = sender.send(look(view));
         });
         self.shared.push(Job::Look(look), None);
@@ -329,7 +329,7 @@ impl Pool {
     fn stop(&mut self) -> Result<(), HostError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let (sender, receiver) = mpsc::channel();
-        // Whoever asked waits below.
+        // The caller waits below, so the receiver exists.
         self.begin_close(move |result| _ = sender.send(result));
         let result = receiver.recv().unwrap_or(Err(HostError::Failed));
         // A thread that panicked has said so, and dropped every answer.
@@ -351,7 +351,7 @@ impl Pool {
     fn carry_out(&self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
         let (sender, receiver) = mpsc::channel();
         let answer = Answer::call(move |result| {
-            // Whoever asked waits below.
+            // The caller waits below, so the receiver exists.
             let _ = sender.send(result);
         });
         self.shared.push(Job::Request { what, answer }, None);

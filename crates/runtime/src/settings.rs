@@ -39,7 +39,7 @@ pub struct SettingsError {
     reason: String,
 }
 
-/// What the file of a pool says.
+/// Contents of a pool's settings file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -69,7 +69,7 @@ pub struct Settings {
     number: Option<usize>,
 }
 
-/// What the device is.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -89,9 +89,9 @@ pub enum DeviceKind {
 pub struct DeviceSettings {
     /// The file or device; from the folder of the settings file on, if it is relative.
     pub path: PathBuf,
-    /// What it is; `None`: what it looks like.
+    /// Kind of the device; `None`: detected.
     pub kind: Option<DeviceKind>,
-    /// What it is good at.
+    /// Class of media.
     #[serde(default = "capacity", deserialize_with = "text::class")]
     pub class: MediaClass,
     /// The group of devices with redundancy, or striped, that it is a member of.
@@ -103,7 +103,7 @@ pub struct DeviceSettings {
     /// Whether this side of a pair is read only where the other cannot be.
     #[serde(default)]
     pub write_mostly: bool,
-    /// Its size; `None`: all of it.
+    /// Size to use; `None`: the whole device.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
     /// Bytes of a logical block.

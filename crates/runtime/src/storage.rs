@@ -65,7 +65,7 @@ pub(crate) use thermocline_array::{
     ArrayStart as RaidStart, LAST_EVENT, MemberStart, StartError as RaidError,
 };
 
-/// What is to be done. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
+/// A command. Offsets and lengths are whole logical blocks, and no transfer crosses a unit boundary.
 pub type Command = thermocline_array::Command<Buffer>;
 
 /// How a command ended.
@@ -111,8 +111,8 @@ pub trait Storage: Send {
         None
     }
 
-    /// How long to wait at most until [`Storage::reap`] is called again, though no command may be complete; `None`: for
-    /// ever, as by default. Whoever waits in [`Storage::reap`] heeds it as well.
+    /// Longest time until the next call of [`Storage::reap`], even without completed commands; `None`, the default: for
+    /// ever. Waits inside [`Storage::reap`] keep to this limit as well.
     fn timeout(&self) -> Option<Duration> {
         None
     }
@@ -141,7 +141,7 @@ pub trait Storage: Send {
     }
 
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
-    /// the sum, if all are simulated drives. Others do not say, as by default.
+    /// the sum, if all are simulated drives. By default `None`.
     fn drive_counters(&self) -> Option<Counters> {
         None
     }

@@ -11,7 +11,7 @@ use crate::storage::{Command, Fault, Layout};
 /// A command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What was asked for.
+    /// The failed command.
     pub asked: Asked,
     /// How it failed.
     pub fault: Fault,

@@ -23,7 +23,7 @@ pub fn status_socket(settings: &Path) -> PathBuf {
     beside(settings, "status.sock")
 }
 
-/// Whoever serves a pool.
+/// A connection to the server of a pool.
 pub struct Serving {
     stream: UnixStream,
     /// Its status socket.

@@ -17,18 +17,18 @@ use crate::fronts::Fronts;
 use crate::sockets::{escaped, unescaped};
 use crate::{Error, lost, server};
 
-/// In a query: the change is to be made though clients use the volume.
+/// In a query: change the volume even if clients use it.
 const DESPITE_CLIENTS: &str = "despite=clients";
 
-/// What else the body of a change of a volume is told to be.
+/// Error text for a different body of a change of a volume.
 const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `yes_destroy` if data may be lost, or \
                            `media`, or any of `share`, `iops`, \
                            `bandwidth_bytes` and `reserve_bytes`";
 
-/// How long what waits to be recorded may take. Chosen.
+/// Longest time for writing queued trace lines. Chosen.
 const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What may happen to volumes and devices.
+/// A change of volumes or devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `POST /volumes` with a [`NewVolume`].
@@ -115,7 +115,7 @@ enum Alteration {
 }
 
 impl Alteration {
-    /// What the fields of `body` change.
+    /// Parses the change in `body`.
     fn parsed(body: &[u8]) -> Result<Alteration, String> {
         let fields: Map<String, Value> = parsed(body)?;
         let has = |name| fields.contains_key(name);

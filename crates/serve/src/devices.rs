@@ -35,7 +35,7 @@ struct InUse {
     paths: Paths,
     groups: Vec<(usize, Group)>,
     opened: Instant,
-    /// Units of each device, and its path; of a group, those of all members.
+    /// Units and path of each device; for a group, the paths of all members.
     places: Vec<(Range<u32>, String)>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct End {
     pub stop: StopHandle,
 }
 
-/// What is told of a device that is several.
+/// Status of a group of devices.
 #[derive(Serialize, Deserialize)]
 pub struct GroupStanding {
     /// Name of the group.
@@ -87,7 +87,7 @@ pub struct GroupStanding {
     pub risk: Option<String>,
 }
 
-/// A pair, as it is told.
+/// Status of a mirrored pair.
 #[derive(Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The pair as a whole.
@@ -97,7 +97,7 @@ pub struct MirrorStatus {
     pub sides: Vec<MemberTold>,
 }
 
-/// A striped group, as it is told.
+/// Status of a striped group.
 #[derive(Serialize, Deserialize)]
 pub struct RaidStatus {
     /// raid0 or raid5.
@@ -327,12 +327,12 @@ impl Devices {
         Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
-    /// Whoever is told of them.
+    /// The operator who receives news of the devices.
     pub fn operator(&self) -> &dyn Operator {
         &*self.operator
     }
 
-    /// How all groups stand.
+    /// Status of all groups.
     pub fn status(&self, geometry: &Geometry) -> GroupsTold {
         GroupsTold::new(self.in_use().groups.iter(), geometry, |news| self.operator.words(news))
     }

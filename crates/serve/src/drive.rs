@@ -20,7 +20,7 @@ pub struct DriveStatus {
 }
 
 impl DriveStatus {
-    /// What `counters` say.
+    /// Status from `counters`.
     pub fn new(counters: &Counters) -> DriveStatus {
         DriveStatus {
             drive_bytes_written: counters.host_written,

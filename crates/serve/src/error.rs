@@ -56,7 +56,7 @@ pub enum Error {
         .0.display(), .0.as_os_str().len()
     )]
     LongPath(PathBuf),
-    /// Nobody listens on the socket for status.
+    /// The status socket has no listener.
     #[error("{}: nothing is served there", path.display())]
     NotServed {
         /// The socket.

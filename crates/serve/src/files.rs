@@ -10,7 +10,7 @@ use thermocline_nbd::Export;
 use crate::stop::Worker;
 use crate::{Error, Operator};
 
-/// A mount, or none.
+/// An optional mount.
 pub struct Files {
     mounted: Option<(Mounted, Worker)>,
 }
@@ -56,7 +56,8 @@ impl Files {
         self.mounted.as_ref().map(|(mounted, _)| mounted.directory().clone())
     }
 
-    /// Unmounts, on a thread that is finished when that is done: a device may hang. `None` if nothing is mounted.
+    /// Unmounts on a separate thread, because a device may hang. The thread ends after unmounting. `None` if nothing is
+    /// mounted.
     pub fn unmount(self, operator: &Arc<dyn Operator>) -> Option<JoinHandle<()>> {
         let (mounted, worker) = self.mounted?;
         let operator = Arc::clone(operator);

@@ -21,9 +21,9 @@ pub struct FullnessReport {
     pub mapped_bytes: u64,
     /// Bytes reserved for volumes beyond mapped bytes.
     pub reserved_bytes: u64,
-    /// What the pool can hold now.
+    /// Present capacity of the pool.
     pub capacity_bytes: u64,
-    /// What any volume may still map.
+    /// Bytes that any volume may still map.
     pub free_bytes: u64,
     /// Share at which the pool warns.
     pub warning_share: f64,

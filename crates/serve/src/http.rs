@@ -4,8 +4,8 @@
 //! One thread handles all connections. Up to [`WORKERS`] threads run the requests, because the pool may be slow.
 //!
 //! Invariants:
-//! * A client can hold one of [`CONNECTIONS`] places of the socket or port that it came by, for [`LONGEST`] at most;
-//!   and unless it is being answered, only as long as nobody else needs that place.
+//! * A client holds one of the [`CONNECTIONS`] places of its socket or port for at most [`LONGEST`]. A client without a
+//!   running request loses the place when a new client needs the place.
 //! * The port answers only requests for an address, `localhost` or a name in the settings. So a web page cannot read
 //!   status by DNS rebinding.
 //! * Clients cannot end the server, even by taking all descriptors.
@@ -86,8 +86,8 @@ impl Site {
         Ok(Site { local, file, port, hosts: hosts.into() })
     }
 
-    /// Answers, on threads of its own, until the program ends. Changes of volumes go to `fronts`; without, there can be
-    /// none. Returns the socket, to be dropped when nobody is to find it any more.
+    /// Answers requests on separate threads until the program ends. Changes of volumes go to `fronts`; without
+    /// `fronts`, changes are refused. Returns the socket; dropping the socket hides the server.
     ///
     /// # Errors
     /// When the system has no thread to give.
@@ -205,7 +205,7 @@ async fn converse(wire: Box<dyn Wire>, desk: Desk, busy: Arc<AtomicBool>) {
 
 type Answer = Response<Full<Bytes>>;
 
-/// What answers.
+/// Answers requests.
 #[derive(Clone)]
 struct Desk {
     state: State,

@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Operator, http};
 
-/// The device, sockets, and what libraries open; chosen, not measured. Beside these, connections of HTTP.
+/// Files of the device, sockets and libraries (chosen, not measured), and connections of HTTP.
 const OTHERS: u64 = 64 + 2 * http::CONNECTIONS as u64;
 
 /// Files that a server of so many connections at once has open, at most.
@@ -13,7 +13,7 @@ pub fn needed(connections: usize) -> u64 {
     (connections as u64).saturating_add(OTHERS)
 }
 
-/// What a process may raise its own limit to; `None` if to any number.
+/// Highest limit that the process may set; `None` without a maximum.
 #[must_use]
 pub fn allowed() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum

@@ -37,7 +37,7 @@ pub struct Options {
     /// Take sockets that systemd hands over, and tell systemd of the begin and the end (`sd_listen_fds(3)`,
     /// `sd_notify(3)`).
     pub systemd: bool,
-    /// Whoever is told of news.
+    /// Receiver of news.
     pub operator: Arc<dyn Operator>,
     /// The end of the service.
     pub stop: Stop,

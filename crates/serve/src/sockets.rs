@@ -165,7 +165,7 @@ pub(crate) fn escaped(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
-/// The name that was [`escaped`]; `None` if that cannot be.
+/// Reverses [`escaped`]; `None` for an invalid text.
 pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! What a served pool tells of itself, schema `thermocline.serve/1`.
+//! Status of a served pool, schema `thermocline.serve/1`.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -58,7 +58,7 @@ impl Health {
     }
 }
 
-/// Everything that is told. All counters begin with the service.
+/// The complete status. All counters begin with the service.
 #[derive(Serialize)]
 pub struct Status {
     pub schema: &'static str,
@@ -98,7 +98,7 @@ pub struct Status {
     /// Devices that are drained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draining: Vec<DrainStatus>,
-    /// Of simulated drives only: no other tells.
+    /// Statistics of simulated drives. Real drives report no such statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// Media bytes over host bytes; of one drive ALWA x DLWA. Groups write more than the engine does.
@@ -124,7 +124,7 @@ pub struct VolumeStatus {
     pub limits: LimitStatus,
     /// Requests that wait for its turn or for a limit.
     pub waiting: usize,
-    /// Written by the host, those absorbed and those that still wait in memory included.
+    /// Bytes written by the host, including absorbed bytes and bytes still in memory.
     pub host_bytes_written: u64,
     pub absorbed_bytes: u64,
     /// Written to the device for this volume: by the host and by relocation. Headers, maps and superblocks are the
@@ -150,7 +150,7 @@ pub struct LimitStatus {
 /// Bytes written to the device are the sum of those with a cause.
 #[derive(Serialize)]
 pub struct EngineStatus {
-    /// Written by the host, those absorbed and those that still wait in memory included.
+    /// Bytes written by the host, including absorbed bytes and bytes still in memory.
     pub host_bytes_written: u64,
     pub host_bytes_read: u64,
     pub host_bytes_trimmed: u64,
@@ -160,9 +160,9 @@ pub struct EngineStatus {
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub by_cause: Causes,
-    /// Of what hosts wrote, what was packed into the header of its chunk, unpacked; no header is counted there.
+    /// Host bytes packed into chunk headers, before packing. Headers are not counted.
     pub packed_bytes: u64,
-    /// Of what hosts wrote, what was tried to be packed.
+    /// Host bytes that the engine tried to pack.
     pub pack_tried_bytes: u64,
     /// Written by hosts and not durable: a power cut may take them.
     pub at_risk_bytes: u64,
@@ -244,7 +244,7 @@ pub struct MemoryStatus {
     pub maps_bytes: u64,
     /// The table of units.
     pub units_bytes: u64,
-    /// What the placement policy remembers.
+    /// State of the placement policy.
     pub placement_bytes: u64,
     /// Blocks that wait to be written.
     pub waiting_bytes: u64,
@@ -333,7 +333,7 @@ impl State {
         }
     }
 
-    /// How things stand; `None` when the pool is closed.
+    /// Current status; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
         let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
@@ -390,8 +390,9 @@ impl State {
     }
 }
 
-/// What was written down to the devices, and to the media of simulated ones, if those are of one class: what they count
-/// is not told apart by class. What groups write beside what the engine does is `redundancy`.
+/// Bytes written to the devices and to the media of simulated drives. Drive counters are not split by class, so media
+/// levels appear only with a single class. `redundancy` is the bytes that groups write in addition to the engine's
+/// bytes.
 fn waterfall(engine: &EngineStatus, drive: Option<&DriveStatus>) -> Waterfall {
     let causes = |media: &MediaStatus| {
         let MediaStatus { host_bytes, destage_bytes, relocation_bytes, metadata_bytes, .. } = media;

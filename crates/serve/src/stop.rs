@@ -132,7 +132,7 @@ impl Stop {
 
     /// Waits until the stop is asked for. From then on everybody has this much time.
     pub(crate) fn begun(&mut self, patience: Duration) {
-        // The sender lives as long as this.
+        // The sender lives as long as this receiver.
         let _first = self.asked.recv();
         (self.counted, self.patience) = (Instant::now(), patience);
     }
@@ -162,7 +162,7 @@ impl Stop {
                 self.counted = Instant::now();
                 true
             }
-            // The sender lives as long as this.
+            // The sender lives as long as this receiver.
             Ok(()) | Err(_) => false,
         }
     }

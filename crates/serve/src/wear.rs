@@ -1,4 +1,4 @@
-//! What a served pool tells of how its devices wear.
+//! Wear report of a served pool.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a file or device holds, for whoever is about to overwrite it.
+//! Detects the contents of a file or device before overwriting.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -12,7 +12,7 @@ use thermocline_types::Bytes;
 use super::MediaError;
 use crate::storage::is_storage;
 
-/// What is there.
+/// Contents of a file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Nothing that anybody could miss: no file, or zeros as far as it was looked at.
@@ -49,7 +49,7 @@ const SIGNATURES: [(usize, &[u8], &str); 14] = [
     (510, &[0x55, 0xAA], "a partition table or a FAT file system"),
 ];
 
-/// What is at `path`. Superblocks of a pool are looked for at distances of powers of two and of `units`.
+/// Contents at `path`. Superblocks of a pool are searched at distances of powers of two and of `units`.
 pub(super) fn look(path: &Path, units: &[Bytes]) -> Result<Contents, MediaError> {
     if !path.exists() {
         return Ok(Contents::Nothing);

@@ -51,7 +51,7 @@ pub enum MediaError {
     Superblock {
         /// Where.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the superblock.
         error: DecodeError,
     },
     /// A device is of another pool than the first.
@@ -144,7 +144,7 @@ pub enum MediaError {
         path: PathBuf,
         /// Why not.
         why: String,
-        /// What makes it possible.
+        /// The step that makes the change possible.
         remedy: Option<Remedy>,
     },
     /// The device with the records that count is not the one that was last used.

@@ -1,4 +1,4 @@
-//! Pools of several devices: all of them are found, told apart by what is on them, and used as one storage.
+//! Pools of several devices: all devices are found, identified by superblocks, and joined to a single storage.
 
 use std::path::PathBuf;
 

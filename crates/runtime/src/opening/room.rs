@@ -1,4 +1,4 @@
-//! Room for what a device holds that is to be drained.
+//! Makes room for the data of a device to be drained.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(super) fn make(settings: &Settings, path: &Path) -> Result<(), OpeningError>
     let leaves = leaves.ok_or_else(|| OpeningError::NoDevice { path: path.to_owned() })?;
     let media = settings.media(Access::ReadWrite)?;
     let mut config = settings.config(media.geometry)?;
-    // Collection goes on for as long as fewer are free than are to be held ahead.
+    // Collection continues while fewer than `ahead_units` units are free.
     config.gc.ahead_units = config.most_ahead();
     let began = Instant::now();
     let driver = Driver::open(config.clone(), media.storage)?;

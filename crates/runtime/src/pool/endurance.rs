@@ -48,7 +48,7 @@ impl Wear {
 
 /// Where yellow begins, in days. Chosen, not measured.
 const YELLOW: f64 = 0.5;
-/// What devices are to be spared of a day once they are red. Chosen, not measured: 2.4 hours without hosts' writes.
+/// Share of a day's budget by which red devices must recover. Chosen, not measured: 2.4 hours without host writes.
 const SPARED: f64 = 0.1;
 /// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -171,7 +171,7 @@ impl Governor {
 }
 
 impl Service {
-    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
+    /// Diverts host writes from fast devices that wear too fast, and reports changes.
     pub(super) fn govern(&mut self) {
         let engine = self.driver.engine();
         let changed =

@@ -56,7 +56,7 @@ const SLACK: f64 = 0.01;
 /// How full a pool is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fullness {
-    /// What is taken, and the capacity.
+    /// Occupied bytes and capacity.
     pub occupancy: Occupancy,
     /// The marks.
     pub marks: FullnessMarks,
@@ -158,7 +158,7 @@ impl Pool {
     /// As there, and [`HostError::Failed`] of a pool that is closed.
     pub fn reserve_for(&self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        // Whoever asked waits below.
+        // The caller waits below, so the receiver exists.
         let answer = Box::new(move |result| _ = sender.send(result));
         self.shared.push(Job::Reserve { volume, blocks, answer }, None);
         receiver.recv().unwrap_or(Err(HostError::Failed))

@@ -42,7 +42,7 @@ impl LatencyCounters {
 }
 
 impl Latencies {
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Latencies) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;

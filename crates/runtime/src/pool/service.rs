@@ -22,7 +22,7 @@ use crate::{AnyStorage, Buffer, Driver, Ended};
 /// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
 const PIECES: u32 = 4;
 
-/// What runs on the thread.
+/// State of the pool's thread.
 pub(super) struct Service {
     pub(super) driver: Driver<AnyStorage>,
     pub(super) shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(super) struct Service {
     /// Empty between steps.
     ended: Vec<Ended>,
     pub(super) listener: Listener,
-    /// Who works here as well, and what both wait for.
+    /// The poller on this thread, and the descriptor of the pool's storage.
     pub(super) poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     pub(super) governor: Governor,
@@ -194,7 +194,7 @@ impl Service {
     pub(super) fn register(&mut self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
         let Some(descriptor) = descriptor else { return Err(poller) };
-        // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
+        // From now on, wake-ups go to the poller. Wake-ups in progress show on the descriptor.
         let _first = self.shared.wake_poller.set(poller.waker());
         self.poller = Some((poller, Some(descriptor)));
         Ok(())
@@ -205,8 +205,8 @@ impl Service {
         !self.shared.queue().jobs.is_empty()
     }
 
-    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
-    /// each volume.
+    /// Takes all jobs of the queue. Returns whether the queue was closed. Waiting requests are bounded as well, per
+    /// volume.
     fn take_jobs(&mut self) -> bool {
         let mut jobs = std::mem::take(&mut self.jobs);
         let (limits, closed) = {
@@ -281,7 +281,7 @@ impl Service {
                     look(&View { engine, earlier, drive, wear, fullness, scrubs });
                 }
                 Job::Register { poller, refused } => {
-                    // Whoever asked waits.
+                    // The caller waits for a refusal.
                     _ = self.register(poller).map_err(|poller| refused.send(poller));
                 }
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
@@ -338,7 +338,7 @@ impl Service {
     }
 }
 
-/// What comes after a step.
+/// The next move after a step.
 pub(super) enum Next {
     /// Another one.
     Step,

@@ -7,7 +7,7 @@ use thermocline_target::Request;
 
 use super::latency::{Latencies, LatencyCounters};
 
-/// What was asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads.
@@ -20,7 +20,7 @@ pub enum Operation {
     Trim,
     /// Zeroing, and trims that have to be durable.
     Zeroes,
-    /// Questions for what is mapped.
+    /// Questions for mapped extents.
     Extents,
 }
 
@@ -48,7 +48,7 @@ impl Operation {
         }
     }
 
-    /// What `request` asks for.
+    /// Operation of `request`.
     pub(super) fn of(request: &Request) -> Operation {
         match request {
             Request::Read { .. } => Operation::Read,
@@ -105,7 +105,7 @@ impl TrafficCounters {
 }
 
 impl Traffic {
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Traffic) {
         for index in 0..Operation::ALL.len() {
             self.requests[index] += other.requests[index];

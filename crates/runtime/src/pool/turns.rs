@@ -60,8 +60,8 @@ const SAVED: Duration = Duration::from_millis(100);
 pub struct VolumeLimits {
     /// Share of the pool's throughput under contention, in proportion to competing volumes' shares; at least 1.
     pub share: u32,
-    /// Reads, writes, trims, zeroings and questions for what is mapped per second, each piece of a long read or write
-    /// for itself; `None` is no limit.
+    /// Reads, writes, trims, zeroings and questions for mapped extents per second. Each piece of a long read or write
+    /// counts; `None` is no limit.
     pub iops: Option<u64>,
     /// Bytes read, written or zeroed per second; `None` is no limit.
     pub bandwidth: Option<u64>,
@@ -82,7 +82,7 @@ pub enum VolumeLimitError {
 }
 
 impl VolumeLimitError {
-    /// What the limit is called in settings.
+    /// Name of the limit in settings.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Default for VolumeLimits {
     }
 }
 
-/// What a request counts for.
+/// Cost of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Whether the limits apply: they do not to flushes and to what concerns no volume.
@@ -170,11 +170,11 @@ impl Cost {
 pub(super) enum Turn<J> {
     /// This is handed on; [`Turns::put_back`] takes it back as if it had not been.
     Job(J, u32, Cost),
-    /// Nobody's before this time.
+    /// No request may start before this time.
     Later(Instant),
     /// Nobody's before there is more room in the write cache.
     Full,
-    /// Nobody waits.
+    /// No request waits.
     Nobody,
 }
 
@@ -182,7 +182,7 @@ pub(super) enum Turn<J> {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_second: u64,
-    /// What can be used; below zero when one request took more than there was.
+    /// Allowance left; below zero after a request larger than the allowance.
     left: f64,
     since: Instant,
 }

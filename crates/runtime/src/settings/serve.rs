@@ -44,8 +44,8 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// Connections at once that can be asked for: as many files as Linux lets a process have, if nobody told it
-    /// otherwise (`fs.nr_open`).
+    /// Connections at once that can be asked for: the default maximum of open files per process on Linux
+    /// (`fs.nr_open`).
     pub const CONNECTIONS: RangeInclusive<u64> = 1..=1 << 20;
     /// Seconds of patience that can be asked for: up to a day. Chosen, not measured.
     pub const PATIENCE: RangeInclusive<u64> = 0..=86_400;

@@ -76,7 +76,7 @@ impl DriveState {
         newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
     }
 
-    /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
+    /// Contents after a power cut. `fates` decides for each change: lost, applied or torn.
     pub fn after_cut(&self, fates: &[u8]) -> Blocks {
         let mut left = self.durable.clone();
         for (change, fate) in self.cached.iter().zip(fates) {
@@ -224,7 +224,7 @@ impl Storage for TestDrive {
         if self.queue.is_empty() {
             return;
         }
-        // Some of them, in any order; of a lazy drive now and then none.
+        // Completes some commands in random order; a lazy drive may complete zero.
         let least = u64::from(!state.lazy);
         let some = least + state.rng.below(self.queue.len() as u64 + 1 - least);
         for _ in 0..some {

@@ -1,9 +1,9 @@
 //! The system's cache before a file, which may show what is not on media.
 //!
-//! When writing to media fails, Linux says so once, counts the pages as written, goes on showing them, and the next
-//! `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). Who
-//! believed them after a restart would build on what is gone with the next power cut. So a file is read from media:
-//! what can be made durable is, and what the cache still holds is dropped before anything is read.
+//! When writing to media fails, Linux reports the error once and marks the pages clean. Later reads return the pages,
+//! and the next `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
+//! 2020). A restarted process that trusts the pages would build on data that the next power cut loses. So a file is
+//! read from media: dirty pages are made durable, and all cached pages are dropped before the first read.
 
 use std::fs::File;
 use std::io;

@@ -35,7 +35,7 @@ pub struct Options {
     /// Whether a reset gives space back: a discard of a block device, a hole in a file; `None`: for block
     /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0057).
     pub discard: Option<bool>,
-    /// What may be done.
+    /// Permitted access.
     pub access: Access,
 }
 
@@ -170,7 +170,7 @@ impl File {
         self.io.submit(token, Action::Call(self.resetting(unit)));
     }
 
-    /// What makes `unit` empty.
+    /// The call that empties `unit`.
     fn resetting(&self, unit: UnitId) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
         let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
@@ -187,7 +187,7 @@ impl File {
         })
     }
 
-    /// What makes `unit` read as zeros: a hole where the file system can make one.
+    /// The call that makes `unit` read as zeros: a hole if the file system supports holes.
     fn zeroing(&self, unit: UnitId) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
         let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);

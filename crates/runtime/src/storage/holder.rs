@@ -1,4 +1,4 @@
-//! Who has a file or device, as Linux tells in `/proc` and `/sys`.
+//! Holders of a file or device, from Linux's `/proc` and `/sys`.
 
 use std::fmt;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-/// Who has a file or device.
+/// Holder of a file or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A process locked it.

@@ -17,8 +17,8 @@ const LARGE_PAGE: usize = 2 << 20;
 #[derive(Debug)]
 pub struct Memory {
     layout: Layout,
-    /// Bytes of the units that were ever written; the others read as zeroes. A reset keeps them: to take and clear
-    /// memory anew for each life of a unit would cost about as much as writing it.
+    /// Bytes of units written at least once; unwritten units read as zeroes. A reset keeps the memory: to take and
+    /// clear memory anew for each life of a unit would cost about as much as writing it.
     units: Vec<Option<Box<[u8]>>>,
     ready: Vec<Ready>,
     inbox: Arc<Inbox>,

@@ -38,7 +38,7 @@ impl<S: Storage> Overlay<S> {
         Overlay { base, written, reports, reset, reads, ready }
     }
 
-    /// Bytes that were written and not reset since: what this takes in memory.
+    /// Written bytes not reset since, held in memory.
     #[must_use]
     pub fn written(&self) -> Bytes {
         Bytes((self.written.len() * self.block()) as u64)

@@ -10,11 +10,12 @@ use thermocline_nand::Counters;
 
 use super::{Command, Completion, Storage, Token, Waker};
 
-/// How long one storage is waited for while others, that nobody can be told of by the system, may have completions.
-/// Chosen, not measured: such storages are for simulated drives and systems without `io_uring`.
+/// Longest wait for one storage while storages without a descriptor may have completions. Chosen, not measured: such
+/// storages are for simulated drives and systems without `io_uring`.
 pub(super) const TURN: Duration = Duration::from_micros(100);
 
-/// How often what was begun in answer to completions is looked at, before others get their turn. Chosen, not measured.
+/// Rounds of looking at commands begun in answer to completions, before other storages have a turn. Chosen, not
+/// measured.
 pub(super) const ROUNDS: usize = 4;
 
 /// A storage, and the descriptor to wait for, if any.

@@ -47,7 +47,7 @@ struct Slot {
     kind: Kind,
 }
 
-/// What is transferred; the leases keep the memory alive and to ourselves.
+/// Kind of transfer. Leases keep the memory alive and exclusive.
 enum Kind {
     Write { _leases: Vec<ReadLease> },
     Read { _lease: WriteLease },
@@ -272,7 +272,7 @@ impl Ring {
     pub(super) fn waker(&self) -> Waker {
         let event = Arc::clone(&self.event);
         Arc::new(move || {
-            // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
+            // It fails only when 2^64 - 2 wakes are pending; then the waiter wakes anyway.
             let _pending = rustix::io::write(&*event, &1_u64.to_le_bytes());
         })
     }

@@ -71,7 +71,7 @@ impl Room {
         }
     }
 
-    /// A volume has other shares from now on; none once it was deleted.
+    /// Sets the share of a volume; 0 for a deleted volume.
     pub(super) fn share_changes<J>(&mut self, line: &mut Line<J>, share: u64) {
         if line.held > 0 {
             self.shares = self.shares - line.share + share;
