@@ -1,6 +1,6 @@
 //! Pools for C: seven functions, and the text of the last error.
 //!
-//! `include/thermocline.h` declares them; cbindgen makes that file of this one, and a test compares both.
+//! cbindgen generates `include/thermocline.h` from this file. A test compares both.
 //!
 //! Invariants:
 //! * Every function returns [`ThermoclineResult`]; a failed call leaves its outputs alone.

@@ -1,12 +1,12 @@
-//! The run record `thermocline.run/1`: what one lab run measured, as versioned JSON; and the run specification
-//! `thermocline.spec/1`: what decides it.
+//! The run record `thermocline.run/1` and the run specification `thermocline.spec/1`, both versioned JSON. A record
+//! holds the figures of one lab run; a specification holds its inputs.
 //!
 //! Invariants:
 //! * Every number is a JSON number in the unit its name ends in; bytes and counts are exact integers.
-//! * Ratios can be recomputed from the byte counters beside them: `alwa = device / host`, `dlwa = media / device`,
-//!   `waf = media / host = alwa · dlwa`. Preconditioning counts in none of them.
-//! * The causes in `media_bytes_written` sum to its `total`, and so do those of each tier.
-//! * The bytes of all tenants and of what is nobody's sum to those of the run, by tier and by cause.
+//! * Ratios can be recomputed from the byte counters beside them: `alwa = device / host`, `dlwa = media / device`, `waf
+//!   = media / host = alwa · dlwa`. Preconditioning is excluded.
+//! * The causes in `media_bytes_written` sum to its `total`; the causes of each tier sum to the tier's total.
+//! * The bytes of all tenants and the unowned bytes sum to the run's bytes, by tier and by cause.
 //! * A reader refuses a record whose `schema` it does not know.
 
 pub mod plot;
@@ -24,7 +24,7 @@ pub use tenants::{OwnedBytes, TenantFigures, TenantRates, Tenants};
 /// The schema name this version writes and reads.
 pub const SCHEMA: &str = "thermocline.run/1";
 
-/// What one lab run measured.
+/// Figures of a lab run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Always [`SCHEMA`].
@@ -33,15 +33,16 @@ pub struct RunRecord {
     pub version: String,
     /// The stack as given, such as `raw:p5316`.
     pub stack: String,
-    /// The command that made this record, where there was one; run in the same folder it makes the same figures.
+    /// The command that made this record; absent for a run without a command. The same command in the same folder gives
+    /// the same figures.
     #[serde(default)]
     pub command: Option<String>,
-    /// What was run: a run of the same version with this specification makes the same figures.
+    /// The specification of the run. The same version gives the same figures from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Box<RunSpec>>,
     /// The device as simulated; of two, the one for capacity, of which all that follows is said.
     pub device: DeviceInfo,
-    /// The fast device and what was written to it, if there is one.
+    /// The fast device and its written bytes; absent without a fast device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fast: Option<FastDevice>,
     /// Bytes through each of several drives: side by side under one host, or members of a group. Empty with one drive.
@@ -98,9 +99,9 @@ pub struct RunRecord {
     pub steady_state: SteadyState,
     /// FDP statistics as in the device's log page, where the device has them.
     pub fdp: Option<FdpStats>,
-    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled; under a log that is asked
-    /// for flushes also what the drives took for what these wait for: chunks with what the host wrote (`log.chunk`),
-    /// and flushes (`log.flush`).
+    /// Latency by kind of request (`read`, `write`, `flush`, `trim`), where time is modelled; under a log with host
+    /// flushes also the drive times that flushes wait for: chunks with what the host wrote (`log.chunk`), and flushes
+    /// (`log.flush`).
     pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
     /// How warm the drive got and how long that held it back, where heat is modelled; of several drives side by side,
     /// of that one which was held back longest.
@@ -115,8 +116,8 @@ pub struct RunRecord {
     pub life: Option<Life>,
     /// How the run went over its length; points are equally spaced in bytes written by the host.
     pub series: Vec<SeriesPoint>,
-    /// What went through each device over time: that for capacity, and then the fast one, if there is one. Empty where
-    /// time is not modelled.
+    /// Traffic of each device over time: first the capacity device, then the fast device. Empty where time is not
+    /// modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_series: Vec<DeviceSeries>,
     /// State of the device's units at the end.
@@ -147,7 +148,7 @@ pub struct DeviceInfo {
     /// Share of that capacity that the workload's data takes, above 0 to 1: how full the drive was in this run.
     #[serde(default)]
     pub utilisation: Option<f64>,
-    /// Media behind it in this run.
+    /// Bytes of media behind this capacity in the run.
     pub media_bytes: u64,
     /// Overprovisioning, (media − capacity) / capacity.
     pub overprovisioning: f64,
@@ -166,21 +167,21 @@ pub struct DeviceInfo {
 pub struct FastDevice {
     /// The device as simulated.
     pub device: DeviceInfo,
-    /// Bytes that it was given to write.
+    /// Bytes written to the device.
     pub device_bytes_written: u64,
     /// Bytes programmed on its media.
     pub media_bytes_written: MediaBytes,
-    /// How long it lasts under this load, where its endurance is known.
+    /// Lifetime under this load; absent if the endurance is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub life: Option<Life>,
 }
 
-/// Bytes through one of several drives side by side, while it was measured. They sum to those of the record.
+/// Bytes through one of several drives side by side in the measured run. The drives' bytes sum to the record's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriveBytes {
-    /// Bytes that it was given to write.
+    /// Bytes written to the device.
     pub device_bytes_written: u64,
-    /// Bytes that were read from it.
+    /// Bytes read from the drive.
     pub device_bytes_read: u64,
     /// Bytes programmed on its media.
     pub media_bytes_written: MediaBytes,
@@ -210,7 +211,7 @@ pub struct WorkloadInfo {
     /// Requests that were left out because they were of no bytes.
     #[serde(default)]
     pub empty_requests: u64,
-    /// Requests that were stamped earlier than one before them, and were given the time of that.
+    /// Requests with an earlier time stamp than a previous request. The replay uses the previous request's time.
     #[serde(default)]
     pub reordered_requests: u64,
     /// Events that a trace says were lost when it was recorded, at least.
@@ -261,8 +262,8 @@ pub struct FdpStats {
     pub events: BTreeMap<String, u64>,
 }
 
-/// A latency distribution in nanoseconds. What completed in memory took no time that is modelled: where that is what a
-/// figure stands for, it is absent.
+/// A latency distribution in nanoseconds. Completion in memory takes no modelled time: a figure that would be such a
+/// completion's is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyNs {
     /// Requests measured.
@@ -270,7 +271,7 @@ pub struct LatencyNs {
     /// How many of them completed in memory.
     #[serde(default)]
     pub in_memory: u64,
-    /// Arithmetic mean, of those that did not.
+    /// Arithmetic mean of the requests that did not complete in memory.
     pub mean: Option<f64>,
     /// Median.
     pub p50: Option<u64>,
@@ -311,8 +312,8 @@ pub struct Bandwidth {
     /// `host_link_in` and `host_link_out` where the host limits them.
     #[serde(default)]
     pub busy: BTreeMap<String, ResourceBusy>,
-    /// What limited the run: the resource of which one was busy 90 % of the time or more, the busiest of them; else
-    /// `host`, which had too little in flight, or `clock`, by which the workload came.
+    /// Limit of the run: the busiest resource with a member busy at least 90 % of the time. Otherwise `host` (too few
+    /// requests in flight) or `clock` (the workload's own pace).
     #[serde(default)]
     pub limit: Option<String>,
     /// What the drive could read and write together at this mix and mean size if garbage collection cost nothing
@@ -340,7 +341,7 @@ pub struct Heating {
 pub struct PageReads {
     /// All of them.
     pub reads: u64,
-    /// Those that took more than one attempt.
+    /// Reads with more than one attempt.
     pub retried: u64,
     /// Attempts beyond the first.
     pub further_attempts: u64,
@@ -416,7 +417,7 @@ pub struct Life {
     pub warranty_years: Option<f64>,
     /// The finding in words, including "nothing needed".
     pub verdict: String,
-    /// What the figures rest on, one sentence each.
+    /// Assumptions behind the figures, one sentence each.
     pub assumptions: Vec<String>,
 }
 
@@ -449,7 +450,7 @@ pub struct SeriesPoint {
     /// Write amplification since the previous point.
     pub waf: Option<f64>,
     /// Write latency percentiles since the previous point in nanoseconds, where time is modelled: p50, p99, p99.9. As
-    /// in [`LatencyNs`], one that stands for what completed in memory is absent.
+    /// in [`LatencyNs`], a percentile of a completion in memory is absent.
     pub write_latency_ns: Option<[Option<u64>; 3]>,
     /// Read latency percentiles since the previous point in nanoseconds, where time is modelled and reads occurred.
     pub read_latency_ns: Option<[Option<u64>; 3]>,
@@ -457,9 +458,9 @@ pub struct SeriesPoint {
     pub free_units: u64,
 }
 
-/// What went through one device over the measured run, in steps of equal simulated time. A command counts where it
-/// ended; divided by [`DeviceSeries::step_seconds`] the bytes of a step are a rate. Commands of the layer above count,
-/// with what it reads and writes to collect garbage; what the drive does inside itself does not.
+/// Traffic of one device over the measured run, in steps of equal simulated time. A command counts where it ended;
+/// divided by [`DeviceSeries::step_seconds`] the bytes of a step are a rate. Commands of the layer above count, its
+/// garbage collection included. Internal work of the drive does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSeries {
     /// `capacity`, the device that the record is about (of several side by side, all together), or `fast`.
@@ -485,7 +486,7 @@ pub struct DeviceSeries {
 /// State of the device's units at the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Units {
-    /// How many device units one cell stands for; above 1 when there are too many to list.
+    /// Device units per cell; above 1 when the units are too many to list.
     pub units_per_cell: u64,
     /// Written share of each cell, 0..=1.
     pub fill: Vec<f32>,
@@ -511,11 +512,11 @@ pub struct Wear {
     /// Erase counts of units in service by share of them, where there are units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentiles: Option<ErasePercentiles>,
-    /// Bytes that the host had written, filling included, when the first unit had reached its endurance; of one drive
-    /// of which one has.
+    /// Host bytes, filling included, when the first unit reached its endurance. Present only for one drive with such a
+    /// unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_worn_out_host_bytes: Option<u64>,
-    /// Units that failed early, where that is modelled.
+    /// Units that failed early; absent if early failures are not modelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_early: Option<u64>,
     /// Units that went out of service because a program of them failed, replaced or not, where that is modelled.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
     /// How to read it, and where the published part is from.
     pub caption: String,
@@ -45,20 +45,21 @@ impl PlotAxis {
 pub struct PlotLine {
     /// Name in the legend.
     pub name: String,
-    /// Whether it is what others published, or a closed form, and not what was measured here: drawn as marks only.
+    /// Whether the line is a reference (published figures or a closed form) and not measured here. A reference is drawn
+    /// as marks only.
     pub reference: bool,
-    /// Its points, by their place across.
+    /// Points in the order of x.
     pub points: Vec<[f64; 2]>,
 }
 
 impl PlotLine {
-    /// A line of what was measured here.
+    /// A line of figures measured here.
     #[must_use]
     pub fn ours(name: &str, points: Vec<[f64; 2]>) -> PlotLine {
         PlotLine { name: name.to_owned(), reference: false, points }
     }
 
-    /// Marks for what others published, or for a closed form.
+    /// A reference line of marks: published figures or a closed form.
     #[must_use]
     pub fn reference(name: &str, points: Vec<[f64; 2]>) -> PlotLine {
         PlotLine { name: name.to_owned(), reference: true, points }

@@ -1,8 +1,8 @@
-//! The run specification `thermocline.spec/1`: everything that decides the figures of one lab run, as versioned JSON.
+//! The run specification `thermocline.spec/1`: all inputs that decide the figures of one lab run, as versioned JSON.
 //!
 //! Invariants:
-//! * Two runs of one version with equal specifications and the files it names give equal figures.
-//! * A reader refuses a schema or a field that it does not know: what it would leave out decides figures.
+//! * Two runs of the same version with equal specifications and equal input files give equal figures.
+//! * A reader refuses an unknown schema or field: an ignored field would change the figures.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::ReadError;
 /// The schema name that this version writes and reads.
 pub const SPEC_SCHEMA: &str = "thermocline.spec/1";
 
-/// One lab run before it is run: stack, workload, settings, seed.
+/// Inputs of a lab run: stack, workload, settings, seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// Always [`SPEC_SCHEMA`].
     pub schema: String,
-    /// Version of Thermocline that wrote it; another may give other figures.
+    /// Version of Thermocline that wrote the specification. A different version may give different figures.
     pub version: String,
     /// The stack, such as `raw:p5316,op=0.2`.
     pub stack: String,
@@ -29,21 +29,21 @@ pub struct RunSpec {
     /// Placement policy, where the stack's own text does not choose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
-    /// What has a placement handle of its own: `file`, `directory` or `volume`.
+    /// The origin that gets a separate placement handle: `file`, `directory` or `volume`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag_by: Option<String>,
     /// Victim policy; without it, the profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<String>,
-    /// What is replayed.
+    /// The workload to replay.
     pub workload: WorkloadSpec,
-    /// How the drive is filled first: `first-touch`, `sequential` or `none`; without it, as suits the workload.
+    /// How the drive is filled first: `first-touch`, `sequential` or `none`; if absent, chosen by the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<String>,
     /// Share of all data on the volume that is written once before and never touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest: Option<f64>,
-    /// Capacity of the drive; without it, what the workload addresses over [`RunSpec::utilisation`].
+    /// Capacity of the drive. If absent, the workload's address space divided by [`RunSpec::utilisation`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
     /// Capacity of the fast drive.
@@ -54,7 +54,7 @@ pub struct RunSpec {
     /// Requests kept in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// Mean microseconds for which each of those who keep requests in flight thinks before its next one.
+    /// Mean think time of each requester before the next request, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_us: Option<f64>,
     /// How many times as fast as the workload's own clock requests are issued.
@@ -70,7 +70,7 @@ pub struct RunSpec {
     pub files: BTreeMap<String, String>,
 }
 
-/// What a run replays.
+/// Workload of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum WorkloadSpec {
@@ -81,7 +81,7 @@ pub enum WorkloadSpec {
         /// Format, where detection does not settle it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         format: Option<String>,
-        /// The one volume whose requests are taken.
+        /// Replays the requests of this volume only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         volume: Option<String>,
         /// Whether lines that cannot be read are left out.
@@ -164,10 +164,10 @@ impl WorkloadSpec {
 }
 
 impl RunSpec {
-    /// The version that this crate writes.
+    /// Version written by this crate.
     pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-    /// A run of `workload` on `stack`, such as `raw:p5316`; every other setting has its default.
+    /// A run of `workload` on `stack`, such as `raw:p5316`; all further settings have defaults.
     #[must_use]
     pub fn new(stack: &str, workload: WorkloadSpec) -> RunSpec {
         RunSpec {

@@ -1,9 +1,9 @@
-//! What each tenant of a run asked for and got.
+//! Requests and written bytes of each tenant of a run.
 //!
-//! A byte belongs to whoever wrote the block that it is of, the last time that it was written: so a relocated or
-//! destaged block counts for the tenant that owns it, whoever needed the room. What a write has rewritten around it
-//! (`read_modify_write`) counts for the tenant that wrote. Headers, maps, padding and data that no tenant wrote are
-//! nobody's. Owners are known by block, not by parts of one: of a block that several wrote, all is the last one's.
+//! The owner of a block is the tenant that wrote the block last. A relocated or destaged block counts for its owner,
+//! whichever tenant needed the room. Bytes rewritten around a partial write (`read_modify_write`) count for the writing
+//! tenant. Headers, maps, padding and data that no tenant wrote are unowned. Ownership is per block: a block that
+//! several tenants wrote in parts belongs to the last writer.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::LatencyNs;
 
-/// All tenants of a run, and what is nobody's. Bytes of both sum to those of the record.
+/// All tenants of a run, and the unowned bytes. Both sum to the record's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tenants {
     /// The tenants in the order of the workload.
     pub each: Vec<TenantFigures>,
-    /// What belongs to no tenant: headers, maps, padding, data at rest.
+    /// Unowned bytes: headers, maps, padding, data at rest.
     pub nobody: OwnedBytes,
 }
 
-/// What one tenant asked for and got.
+/// Requests and written bytes of one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantFigures {
-    /// Its name: that of the volume of a trace, or of the generator of a mix.
+    /// Name of the trace's volume, or of the mix's generator.
     pub name: String,
     /// Requests of it that were served, of any kind.
     pub requests: u64,
-    /// Bytes that it asked to be written.
+    /// Bytes of the tenant's write requests.
     pub host_bytes_written: u64,
-    /// Bytes that it asked to be read.
+    /// Bytes of the tenant's read requests.
     pub host_bytes_read: u64,
-    /// Bytes that it discarded.
+    /// Bytes of the tenant's trims.
     pub host_bytes_trimmed: u64,
     /// How fast it was served, where time is modelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,9 +39,9 @@ pub struct TenantFigures {
     /// Latency of its requests by kind (`read`, `write`, `flush`, `trim`), where time is modelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<BTreeMap<String, LatencyNs>>,
-    /// What was written of its own.
+    /// Bytes written for blocks that the tenant owns.
     pub bytes: OwnedBytes,
-    /// Write amplification factor: its media bytes / its host bytes; absent where it wrote nothing.
+    /// Write amplification factor: media bytes / host bytes of the tenant; absent without host writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
 }

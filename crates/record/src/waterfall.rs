@@ -1,5 +1,5 @@
-//! Where bytes come from on their way down: what the application wrote, what each device was given, what its media
-//! took. Shares of what the application wrote add up to write amplification, media / host.
+//! Sources of the bytes on each level: application, devices, media. Divided by the application's bytes, all sources sum
+//! to write amplification, media / host.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ pub const CAPACITY: &str = "capacity";
 /// Name of the class of fast devices.
 pub const FAST: &str = "fast";
 
-/// What a level of the waterfall is.
+/// Kind of a level of the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelKind {
-    /// What was written to the devices of a class, headers and maps among it.
+    /// Bytes written to the devices of a class, headers and maps included.
     Devices,
-    /// What the drive programmed into its media for that.
+    /// Bytes programmed into the drive's media.
     Media,
 }
 
-/// Bytes that came to one level.
+/// Bytes of a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// What it is.
+    /// Kind of the level.
     pub kind: LevelKind,
     /// The class of devices, `fast` or `capacity`.
     pub class: String,
     /// All bytes that came here.
     pub bytes: u64,
-    /// Of these, what came from the level above as it was; the others were added here.
+    /// Bytes passed down unchanged from the level above. The remaining bytes are added on this level.
     pub passed: u64,
-    /// The bytes that were added here, by cause, the most first. With `passed` they sum to `bytes`.
+    /// Bytes added on this level by cause, the largest first. `added` and `passed` sum to `bytes`.
     pub added: Vec<(String, u64)>,
 }
 
@@ -42,13 +42,13 @@ pub struct Level {
 pub struct Waterfall {
     /// Bytes that the application wrote.
     pub host: u64,
-    /// Of these, bytes that were overwritten or trimmed while they waited in memory, and went no further.
+    /// Bytes of `host` overwritten or trimmed in memory, before any device write.
     pub absorbed: u64,
     /// The levels, from the top.
     pub levels: Vec<Level>,
 }
 
-/// Bytes that one level added for one cause.
+/// Bytes added on a level for a single cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Addition {
     /// The level that added them.
@@ -59,18 +59,18 @@ pub struct Addition {
     pub cause: String,
     /// How many.
     pub bytes: u64,
-    /// What would lower them.
+    /// Advice to lower these bytes.
     pub remedy: &'static str,
 }
 
 impl Level {
-    /// What was written to the devices of a class: of `by_cause`, `host` came from above.
+    /// Level of the bytes written to the devices of a class. `host` in `by_cause` is the bytes passed from above.
     #[must_use]
     pub fn devices(class: &str, by_cause: &BTreeMap<String, u64>) -> Level {
         Level::new(LevelKind::Devices, class, by_cause)
     }
 
-    /// What a drive programmed: of `by_cause`, `host` is what it was given.
+    /// Level of the bytes that a drive programmed. `host` in `by_cause` is the bytes written to the drive.
     #[must_use]
     pub fn media(class: &str, by_cause: &BTreeMap<String, u64>) -> Level {
         Level::new(LevelKind::Media, class, by_cause)
@@ -86,7 +86,7 @@ impl Level {
 }
 
 impl Waterfall {
-    /// That of a run of the lab.
+    /// Waterfall of a lab run.
     #[must_use]
     pub fn of(record: &RunRecord) -> Waterfall {
         let mut levels = Vec::new();
@@ -109,7 +109,7 @@ impl Waterfall {
         Waterfall { host: record.host_bytes_written, absorbed, levels }
     }
 
-    /// What was added, the most first.
+    /// Added bytes by level and cause, the largest first.
     #[must_use]
     pub fn additions(&self) -> Vec<Addition> {
         let of = |level: &Level| {

@@ -1,4 +1,4 @@
-//! The records as the page shows them, and as it carries them for its scripts.
+//! Records as shown on the page and as embedded for the page's scripts.
 
 use serde::Serialize;
 use thermocline_record::RunRecord;
@@ -25,13 +25,13 @@ struct Ramps {
     wear: Ramp,
 }
 
-/// One record in its place on the page.
+/// A record and its position on the page.
 pub(crate) struct Run<'a> {
     /// Position among the records, which decides its style.
     pub index: usize,
     /// Its stack, numbered where a stack occurs more than once. Not escaped.
     pub label: String,
-    /// What was measured.
+    /// The measured record.
     pub record: &'a RunRecord,
 }
 
@@ -41,12 +41,12 @@ impl Run<'_> {
         format!("{}<span class=\"stack\">{}</span>", swatch(self.index), escape(&self.label))
     }
 
-    /// Whether the ratios of this run are those of its steady window.
+    /// Whether the run's ratios are of the steady window.
     pub fn is_steady(&self) -> bool {
         self.record.steady_state.reached
     }
 
-    /// WAF, ALWA and DLWA to report: of the steady window, or of what stands for it before steady state.
+    /// WAF, ALWA and DLWA to report: of the steady window, or of its substitute before steady state.
     pub fn ratios(&self) -> Ratios {
         let r = self.record;
         let choose = |steady: Option<f64>, whole| steady.or(whole);

@@ -190,7 +190,7 @@ fn reproduce(runs: &[Run<'_>]) -> String {
     )
 }
 
-/// What the ratios mean.
+/// Definitions of the ratios.
 const DEFINITIONS: &str = "<h3>Definitions</h3><p class=\"prose\">All ratios derive from byte \
     counters. \
     <b>ALWA</b> (application-level write amplification) is bytes the device was asked to write / \

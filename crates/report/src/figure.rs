@@ -8,7 +8,7 @@ use crate::text::escape;
 pub(crate) struct Chart {
     /// Builder name.
     pub name: &'static str,
-    /// Record it is about; `None` for all of them.
+    /// Record of the figure; `None` for all records.
     pub record: Option<usize>,
     /// Height in CSS pixels; maps set their own.
     pub height: u32,

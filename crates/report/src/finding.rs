@@ -1,4 +1,4 @@
-//! What was found, in one sentence per stack.
+//! Findings, one sentence per stack.
 
 use crate::data::Run;
 use crate::text::{escape, fullness, ratio, significant, years};

@@ -28,15 +28,15 @@ const LICENCES: [(&str, &str); 5] = [
     ("d3, licence", include_str!("../assets/LICENSE-d3.txt")),
     ("tslib, licence", include_str!("../assets/LICENSE-tslib.txt")),
 ];
-/// The page may run what is inside it and load nothing.
+/// The page may run embedded scripts and styles only. Loading is forbidden.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
 /// The report on some runs as one HTML page that needs no network.
 ///
-/// One record gives the report of one run; several, which should have the same workload, a comparison with one line per
-/// stack on shared axes. The same records and title give the same bytes.
+/// A single record gives a report of that run. Several records give a comparison on shared axes with one line per
+/// stack; their workloads should be equal. The same records and title give the same bytes.
 ///
 /// # Examples
 /// ```
@@ -122,7 +122,7 @@ fn introduction(runs: &[Run<'_>]) -> String {
     format!("<p class=\"workload\">Workload: {}</p>{warning}", parts.join(" \u{00b7} "))
 }
 
-/// What made the page, and the licences of what it carries.
+/// The program's version and the licences of embedded code.
 fn footer(version: &str) -> String {
     let licences: String = LICENCES
         .iter()

@@ -25,8 +25,7 @@ const MARKS: [&str; 6] = [
     "M-2,-6L2,-6L2,-2L6,-2L6,2L2,2L2,6L-2,6L-2,2L-6,2L-6,-2L-2,-2Z",
 ];
 
-/// The style of the stack at a position; when the colours come round again, they come with other
-/// marks, so that 36 stacks differ.
+/// The style of the stack at a position; repeated colours have different marks, so 36 stacks differ.
 pub(crate) fn style(index: usize) -> Style {
     let round = index / COLOURS.len();
     Style {
@@ -73,7 +72,7 @@ pub(crate) type Ramp = [&'static str; 6];
 /// Valid share: one hue, light to dark, so that it survives grey print.
 pub(crate) const VALID: Ramp = ["#E6EFF7", "#BDD4E9", "#8DB4D6", "#578FBE", "#25659B", "#0B3A66"];
 
-/// Wear: another hue, so that the two maps are not taken for each other.
+/// Wear: a different hue keeps the two maps apart.
 pub(crate) const WEAR: Ramp = ["#FAEEDC", "#F2D0A2", "#E3A968", "#C97E37", "#9C5717", "#643306"];
 
 /// A small drawing of a stack's line and mark, for headings and tables.

@@ -4,12 +4,12 @@ use thermocline_record::plot::Plot;
 
 use crate::text::escape;
 
-/// Where figures come from: each is one click away from it.
+/// Source of figures, one click away from each figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// What made the figures, such as the name of an experiment; unique on a page.
     pub name: String,
-    /// Who published theirs, and where; may be empty.
+    /// Source of published figures; may be empty.
     pub source: String,
     /// The commands that give ours, a line each; may be empty.
     pub command: String,
@@ -18,7 +18,7 @@ pub struct Origin {
 /// A table of text beside the charts; the first column labels the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextTable {
-    /// What it holds.
+    /// Title of the table.
     pub title: String,
     /// A sentence below that; may be empty.
     pub text: String,
@@ -32,14 +32,14 @@ pub struct TextTable {
     pub row_origins: Vec<String>,
 }
 
-/// What a page of charts shows.
+/// Contents of a page of charts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlotPage {
     /// Heading.
     pub title: String,
     /// A paragraph below it.
     pub introduction: String,
-    /// What a hurried reader needs, before the charts.
+    /// Summary before the charts.
     pub summary: Option<TextTable>,
     /// The charts.
     pub plots: Vec<Plot>,
@@ -49,7 +49,7 @@ pub struct PlotPage {
     pub tables: Vec<TextTable>,
     /// Where charts and numbers come from.
     pub origins: Vec<Origin>,
-    /// What a reader must know, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 

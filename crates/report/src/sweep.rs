@@ -9,9 +9,9 @@ use crate::text::{escape, significant};
 
 /// A key that was varied.
 pub struct SweepKey {
-    /// Its name, such as `device.op`.
+    /// Name of the axis, such as `device.op`.
     pub key: String,
-    /// How its values lie, in words: `linear`, `geometric` or `as listed`.
+    /// Spacing of the values: `linear`, `geometric` or `as listed`.
     pub spacing: String,
     /// Its values, in order.
     pub values: Vec<String>,
@@ -21,7 +21,7 @@ pub struct SweepKey {
 pub struct SweepCell<'a> {
     /// Which value of each key.
     pub at: Vec<usize>,
-    /// Its record, or why there is none.
+    /// The record, or the reason for a missing record.
     pub record: Result<&'a RunRecord, &'a str>,
 }
 

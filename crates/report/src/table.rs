@@ -17,7 +17,7 @@ enum Better {
     Neither,
 }
 
-/// What a cell shows and, where it may be compared, its value.
+/// Text of a cell, and its value if cells can be compared.
 struct Cell {
     html: String,
     value: Option<f64>,

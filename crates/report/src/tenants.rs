@@ -5,12 +5,12 @@ use thermocline_record::{LatencyNs, TenantFigures, TenantRates, Tenants};
 use crate::data::Run;
 use crate::text::{count, data, escape, latency, ratio, significant};
 
-/// A column: its head, and what it shows of a tenant.
+/// A column: its head, and the cell's text for a tenant.
 type Shown = (&'static str, fn(&TenantFigures) -> String);
 
-/// What a cell shows of what did not occur.
+/// Text of a cell without a value.
 const NOTHING: &str = "\u{2013}";
-/// The column that nobody's bytes stand in as well.
+/// The column that also shows unowned bytes.
 const MEDIA_WRITTEN: &str = "Media<br>written";
 
 /// Columns of every run, and those that need time.
@@ -37,7 +37,7 @@ const COLUMNS_OF_TIME: [Shown; 8] = [
     ("Read<br>p99", |t| percentile(t, "read", |l| l.p99)),
 ];
 
-/// The section with a table for each run that has tenants; nothing if none has.
+/// The section with a table for each run with tenants; empty without tenants.
 pub(crate) fn section(runs: &[Run<'_>]) -> String {
     let tables: String =
         runs.iter().filter_map(|run| Some(table(run, run.record.tenants.as_ref()?))).collect();

@@ -92,7 +92,7 @@ pub(crate) fn endurance(bytes: f64) -> String {
     format!("{} TB", significant(bytes / 1e12))
 }
 
-/// A latency in the unit that suits it.
+/// A latency in a readable unit.
 pub(crate) fn latency(ns: f64) -> String {
     match ns {
         _ if ns < 999.5 => format!("{} ns", significant(ns)),

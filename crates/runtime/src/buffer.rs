@@ -36,9 +36,9 @@ struct Memory {
     /// Where the bytes of `owner` are. They do not move, and nobody uses `owner` before it is taken out.
     bytes: NonNull<u8>,
     len: usize,
-    /// Of each block of 4096 bytes of memory; there may be more.
+    /// A lease for each block of 4096 bytes of memory. The table may be longer than the memory.
     leases: Leases,
-    /// `None` between two uses, when the owner keeps this as its companion.
+    /// `None` between two uses, while the owner keeps this memory as a companion.
     owner: UnsafeCell<Option<target::Buffer>>,
 }
 
@@ -72,7 +72,7 @@ impl Buffer {
         Buffer { memory, start: 0, len }
     }
 
-    /// The memory, if this is its last handle; else a copy of the bytes of this one.
+    /// The memory, if this is the last handle; else a copy of this handle's bytes.
     #[must_use]
     pub fn into_owner(mut self) -> target::Buffer {
         let (start, len) = (self.start as usize, self.len());
@@ -105,10 +105,10 @@ impl Buffer {
         self.len == 0
     }
 
-    /// Handle of `len` bytes of these from byte `start` on.
+    /// Handle of `len` bytes from byte `start` on.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range exceeds the buffer.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> Buffer {
         assert!(start + len <= self.len(), "{len} bytes at {start} of {}", self.len);
@@ -116,45 +116,45 @@ impl Buffer {
         Buffer { memory, start: self.start + start as u32, len: len as u32 }
     }
 
-    /// Whether byte `at` lies in one block of memory with the one before it, so that no two can be written to at once.
+    /// Whether a cut at byte `at` divides a block of memory. Both halves of such a block cannot be written at once.
     pub(crate) fn cuts_block(&self, at: usize) -> bool {
         !(self.start as usize + at).is_multiple_of(BLOCK_BYTES)
     }
 
-    /// The bytes, while nobody writes them.
+    /// Leases the bytes for reading.
     ///
     /// # Panics
-    /// If somebody writes them at the moment.
+    /// If the bytes are leased for writing.
     #[must_use]
     pub fn read(&self) -> Reading<'_> {
         self.lease_to_read();
         Reading(self)
     }
 
-    /// The bytes, to be written.
+    /// Leases the bytes for writing.
     ///
     /// # Panics
-    /// If somebody reads or writes them at the moment.
+    /// If the bytes are leased for reading or writing.
     #[must_use]
     pub fn write(&self) -> Writing<'_> {
         self.lease_to_write();
         Writing(self)
     }
 
-    /// The bytes as something else than Rust reads them, for as long as the lease lives.
+    /// Leases the bytes to a reader outside Rust until the lease is dropped.
     ///
     /// # Panics
-    /// If somebody writes them at the moment.
+    /// If the bytes are leased for writing.
     #[must_use]
     pub(crate) fn into_reading(self) -> ReadLease {
         self.lease_to_read();
         ReadLease(self)
     }
 
-    /// The bytes as something else than Rust writes them, for as long as the lease lives.
+    /// Leases the bytes to a writer outside Rust until the lease is dropped.
     ///
     /// # Panics
-    /// If somebody reads or writes them at the moment.
+    /// If the bytes are leased for reading or writing.
     #[must_use]
     pub(crate) fn into_writing(self) -> WriteLease {
         self.lease_to_write();
@@ -171,7 +171,7 @@ impl Buffer {
         unsafe { self.memory.bytes.add(self.start as usize) }
     }
 
-    /// The blocks of memory that its bytes touch.
+    /// Blocks of memory touched by the handle's bytes.
     fn blocks(&self) -> Range<usize> {
         let (start, end) = (self.start as usize, self.start as usize + self.len());
         start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
@@ -234,7 +234,7 @@ impl Deref for Writing<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as for `Reading`; under the lease nobody else has them.
+        // SAFETY: as for `Reading`; the write lease is exclusive.
         unsafe { slice::from_raw_parts(self.0.address().as_ptr(), self.0.len()) }
     }
 }

@@ -26,9 +26,9 @@ pub type Answer = (OpId, Result<Done<Buffer>, DeviceError>);
 pub struct Device<S> {
     storage: S,
     translator: Translator<InBytes<Buffer>>,
-    /// Each with what the storage was asked for.
+    /// Running jobs, each with the storage's command.
     jobs: Slab<(OpId, IoJob<InBytes<Buffer>>, Asked)>,
-    /// What failed since somebody asked.
+    /// Failures since the last `take_troubles`.
     troubles: Vec<Trouble>,
     /// Complete without the storage.
     ready: Vec<Answer>,
@@ -111,7 +111,7 @@ impl<S: Storage> Device<S> {
         }
     }
 
-    /// What failed since this was last called.
+    /// Failures since the previous call.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         std::mem::take(&mut self.troubles)
     }
@@ -122,7 +122,7 @@ impl<S: Storage> Device<S> {
         std::mem::take(&mut self.degraded)
     }
 
-    /// What ends the waiting of [`Device::poll`].
+    /// Ends a wait in [`Device::poll`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.storage.waker()
@@ -139,7 +139,8 @@ impl<S: Storage> Device<S> {
         self.start(op, command, job);
     }
 
-    /// Appends the answers that there are to `answers`; if none, waits as [`Storage::reap`], and may have none then.
+    /// Appends ready answers to `answers`. Without ready answers, waits as [`Storage::reap`], and may return without
+    /// answers.
     pub fn poll(&mut self, wait: Option<Duration>, answers: &mut Vec<Answer>) {
         let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         let mut reaped = std::mem::take(&mut self.reaped);
@@ -204,7 +205,7 @@ impl<S: Storage> Device<S> {
         self.go_on(op, step);
     }
 
-    /// Keeps a failure until it is asked for; the first ones, if nobody asks.
+    /// Keeps failures until `take_troubles`; beyond `MOST`, only the first failures are kept.
     fn note(&mut self, trouble: Trouble) {
         /// Chosen, not measured.
         const MOST: usize = 64;

@@ -19,7 +19,7 @@ use crate::device::Answer;
 use crate::storage::{Storage, Waker};
 use crate::{Buffer, Device, Trouble};
 
-/// Requests of [`Driver::carry_out`] have this number; others must not.
+/// Number of requests of [`Driver::carry_out`], forbidden for further requests.
 const OWN: RequestId = RequestId(u64::MAX);
 
 /// Why a pool is not open.
@@ -29,7 +29,7 @@ pub enum DriverError {
     /// The configuration cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// What is on the device cannot be opened.
+    /// The pool on the device cannot be opened.
     #[error(transparent)]
     Open(OpenError),
     /// The device failed while the pool was being opened.
@@ -37,7 +37,7 @@ pub enum DriverError {
     Device(Option<Trouble>),
 }
 
-/// What failed, as the end of a sentence.
+/// The failure, as the end of a sentence.
 fn because(trouble: Option<&Trouble>) -> String {
     trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
 }
@@ -100,7 +100,7 @@ impl<S: Storage> Driver<S> {
         Driver::start(clock, engine, Device::new(storage, geometry), max_requests)
     }
 
-    /// Makes a new pool on `storage`, whatever is there, and opens it.
+    /// Makes and opens a new pool on `storage`, overwriting all previous contents.
     ///
     /// # Errors
     /// [`DriverError`].
@@ -179,16 +179,16 @@ impl<S: Storage> Driver<S> {
         self.engine.submit(self.now(), request, what)
     }
 
-    /// Brings what the engine knows of the first block of a request towards the cache, for one that is about to be
-    /// submitted, with others in between. Changes nothing.
+    /// Prefetches the map entry of the request's first block into the processor's cache, for a request to be submitted
+    /// soon. Changes no state.
     pub fn prefetch(&self, what: &HostRequest<Buffer>) {
         if let HostRequest::Read { extent, .. } | HostRequest::Write { extent, .. } = what {
             self.engine.prefetch(extent.volume, extent.lba);
         }
     }
 
-    /// Appends the requests that ended to `ended`. If there are none, waits for the device, at most for `wait`, and may
-    /// have none then.
+    /// Appends ended requests to `ended`. Without ended requests, waits for the device up to `wait`, and may return
+    /// without any.
     pub fn poll(&mut self, wait: Option<Duration>, ended: &mut Vec<Ended>) {
         ended.append(&mut self.ended);
         self.act(ended);
@@ -209,7 +209,7 @@ impl<S: Storage> Driver<S> {
         self.act(ended);
     }
 
-    /// Carries out one request and waits for its end. What else ends meanwhile comes out of [`Driver::poll`].
+    /// Carries out one request and waits for its end. [`Driver::poll`] returns further requests that end meanwhile.
     ///
     /// # Errors
     /// As the request ends; [`HostError::Failed`] also for what is not accepted any more, such as after a close.
@@ -335,7 +335,7 @@ impl<S: Storage> Driver<S> {
         self.max_requests
     }
 
-    /// The clock that it goes by.
+    /// The driver's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -347,13 +347,13 @@ impl<S: Storage> Driver<S> {
         &self.device
     }
 
-    /// What ends the waiting of [`Driver::poll`].
+    /// Ends a wait in [`Driver::poll`].
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.device.waker()
     }
 
-    /// For those who wait elsewhere than in [`Driver::poll`], as [`Storage::descriptor`].
+    /// For callers that wait outside [`Driver::poll`], as [`Storage::descriptor`].
     pub fn descriptor(&mut self) -> Option<OwnedFd> {
         self.device.descriptor()
     }
@@ -385,7 +385,7 @@ impl<S: Storage> Driver<S> {
         Time::nanos(passed.as_nanos() as u64)
     }
 
-    /// Does what the engine wants done.
+    /// Executes the engine's actions.
     fn act(&mut self, ended: &mut Vec<Ended>) {
         while let Some(action) = self.engine.poll_action() {
             match action {
@@ -406,7 +406,7 @@ impl<S: Storage> Driver<S> {
     }
 }
 
-/// What policies that draw at random begin with. The time of day will do.
+/// Seed of randomised policies. The time of day is random enough.
 fn seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64)

@@ -1,6 +1,6 @@
 //! The storage that settings speak of, and how a pool divides it.
 //!
-//! A pool on a file or a conventional device says itself how it is divided; zones are what the device has.
+//! A pool on a file or a conventional device records its own division into units. A zoned device dictates the zones.
 
 mod change;
 mod contents;
@@ -39,8 +39,7 @@ pub type AnyStorage = Box<dyn Storage>;
 /// Units that hold superblocks.
 const SUPERBLOCK_UNITS: [UnitId; 2] = [UnitId(0), UnitId(1)];
 
-/// A drive of which nothing is known but that it is one: a spare share as of drives for servers, and units as long as
-/// those of the pool, which are chosen for that. Assumed.
+/// An unknown drive: the spare share of a server drive, and erase units as long as the pool's units. Assumed.
 const UNKNOWN: Below = Below::Mixed { spare: 0.1, units: 1.0 };
 
 /// A storage, and how a pool divides it.
@@ -82,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// The storage of the pool that is there.
+    /// Opens the storage of the existing pool.
     ///
     /// # Errors
     /// [`MediaError`].
@@ -114,7 +113,7 @@ impl Settings {
         self.open_divided(false, Layout::contiguous(block, per_unit, units), access)
     }
 
-    /// How the pool that is there divides its devices, or else how a new one would. Nothing is written or made.
+    /// Geometry of the existing pool, or of a new pool if the devices hold no pool. Writes and creates nothing.
     ///
     /// # Errors
     /// [`MediaError`].
@@ -192,7 +191,7 @@ impl Settings {
         contents::size(&self.device().path).ok()
     }
 
-    /// What is on the device now.
+    /// Present contents of the device.
     ///
     /// # Errors
     /// [`MediaError`] when it cannot be read.
@@ -273,7 +272,7 @@ impl Settings {
         })
     }
 
-    /// Whether what the settings say of the division is what the pool has.
+    /// Checks the settings' division into units against the pool's.
     fn agrees(&self, geometry: &Geometry) -> Result<(), SettingsError> {
         let (unit, block) = (unit_bytes(geometry), geometry.logical_block());
         if self.device().unit.is_some_and(|stated| stated != unit) {
@@ -383,8 +382,8 @@ impl Settings {
         drive.map_err(|error| self.error("device.profile", error.to_string()))
     }
 
-    /// Zones that the device lets be written at once, each from its first byte until it is full or finished; `None` if
-    /// as many as there are. Of several devices of a class, those of the one that has the fewest.
+    /// Limit of active zones; a zone is active from its first written byte until full or finished. `None` means
+    /// unlimited. For several devices of a class, the smallest limit counts.
     pub(crate) fn active_zones(&self, media: MediaClass) -> Result<Option<u32>, SettingsError> {
         let mut fewest = None;
         for one in self.each_device().filter(|one| one.device().class == media) {
@@ -432,7 +431,7 @@ pub fn unit_bytes(geometry: &Geometry) -> Bytes {
     Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
 }
 
-/// What the kernel says of the block device at `path`; `None` for anything else.
+/// The kernel's attribute of the block device at `path`; `None` for other files.
 fn queue_attribute(path: &Path, name: &str) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));

@@ -1,7 +1,7 @@
 //! Opens, creates and changes the pool that [`Settings`] describe.
 //!
 //! Invariants:
-//! * An error holds facts only. What to do about it is worded by whoever has a user.
+//! * An error holds facts only. The program with a user words the remedy.
 //! * Opening on trial writes nothing to a device.
 
 mod create;

@@ -57,38 +57,38 @@ use question::Question;
 use reopen::Reopening;
 use service::Service;
 
-/// Requests of a volume that may wait for the engine; whoever brings more waits. Chosen, not measured.
+/// Maximum queued requests per volume; further callers block. Chosen, not measured.
 const QUEUE: usize = 1024;
 
-/// How long a poller may wait while commands are under way whose end no descriptor tells, as [`Storage::reap`] of
-/// several does. Chosen.
+/// Longest wait of a poller during commands whose completion no descriptor signals, as [`Storage::reap`] of several
+/// storages. Chosen.
 const BLIND: Duration = Duration::from_micros(100);
 
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
-/// What can be seen of a pool between two of its steps.
+/// State of a pool between two steps.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The engine.
     pub engine: &'a Engine<Buffer>,
-    /// Counts of the openings before this one.
+    /// Counts of earlier openings.
     pub earlier: &'a Counts,
-    /// Bytes through the drives and onto their media; `None` for all but simulated drives.
+    /// Bytes written to the drives and programmed to media; `None` unless the drives are simulated.
     pub drive: Option<Counters>,
-    /// How devices wear of which the endurance is stated.
+    /// Wear of the classes with a stated endurance.
     pub wear: &'a [WearStatus],
     /// How full the pool is.
     pub fullness: Fullness,
-    /// When the pool scrubs itself, and what that has found; `None`: never.
+    /// Schedule and findings of scrubs; `None` without a schedule.
     pub scrubs: Option<&'a ScrubSchedule>,
 }
 
-/// What a pool does on its own while it runs.
+/// Background upkeep of a running pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolUpkeep {
-    /// For how long something may be at risk before it is flushed; `None`: for ever.
+    /// Longest time that written data stays unflushed; `None`: for ever.
     pub flush_after: Option<Duration>,
-    /// What may be written to classes of media: fast ones are spared when they were written more.
+    /// Endurance by class of media. Fast devices are spared when writes exceed their budget.
     pub endurance: Vec<(MediaClass, Endurance)>,
     /// When the pool reports that it is nearly full.
     pub marks: FullnessMarks,
@@ -117,33 +117,33 @@ enum Job {
     },
 }
 
-/// Somebody who works on the thread of a pool, between its steps, and does the waiting for both: so requests get from
-/// one to the other without waking a thread.
+/// A front end on the thread of a pool, run between the pool's steps. The poller waits for both sides, so requests pass
+/// between front end and pool without waking a thread.
 pub trait Poller: Send {
-    /// Does what there is to do. If there is nothing, waits for what it waits for itself, for its waker, and for `pool`
-    /// to be readable if it is on the thread of the pool, at most for `wait`.
+    /// Does pending work. If idle, waits up to `wait` for the poller's own events, for the waker, and for `pool` to be
+    /// readable. `pool` is set only on the thread of the pool.
     fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>);
 
-    /// What ends its waiting, from any thread.
+    /// Ends the poller's wait, from any thread.
     fn waker(&self) -> Waker;
 }
 
-/// An open pool on a thread of its own. Dropping it closes it in order.
+/// An open pool on a separate thread. Dropping the pool closes it in order.
 pub struct Pool {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread, the pool and its volumes share.
+/// State shared by the thread, the pool and the volumes.
 struct Shared {
     queue: Mutex<Queue>,
     /// There is room in the queue again.
     room: Condvar,
     wake: RwLock<Waker>,
-    /// What wakes the poller, once there is one.
+    /// Waker of the registered poller.
     wake_poller: OnceLock<Waker>,
     volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
-    /// What was asked of volumes that were deleted.
+    /// Traffic of deleted volumes.
     of_deleted: Mutex<Traffic>,
     clock: Clock,
 }
@@ -151,7 +151,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
-    /// Volumes that get other limits: at once, so that a request to close that comes behind lifts them.
+    /// New limits of volumes. They take effect at once, so a later request to close still lifts them.
     limits: Vec<(VolumeId, VolumeLimits)>,
     /// The thread of the pool, once it runs.
     thread: Option<ThreadId>,
@@ -245,7 +245,7 @@ impl Pool {
         self.carry_out(HostRequest::SetMedia { volume, media }).map(|_| ())
     }
 
-    /// Gives a volume other limits, until the pool is closed. Returns whether there is such a volume.
+    /// Sets the limits of a volume until the pool is closed. Returns whether the volume exists.
     pub fn set_limits(&self, volume: VolumeId, limits: VolumeLimits) -> bool {
         let known = self.shared.volumes().get(&volume.0).cloned();
         if let Some(known) = &known {
@@ -277,7 +277,7 @@ impl Pool {
         self.shared.volumes().get(&volume.0).map(|known| *known.limits())
     }
 
-    /// What was asked of the volumes since the pool was started, those included that were deleted.
+    /// Traffic of all volumes since the pool was started, deleted volumes included.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let volumes = self.shared.volumes();
@@ -292,25 +292,26 @@ impl Pool {
         self.shared.volumes().get(&volume.0).map(|known| known.traffic.read())
     }
 
-    /// What `look` sees; `None` when the pool is closed. It holds everything up, so it is to be short.
+    /// Runs `look` on the thread of the pool; `None` when the pool is closed. `look` must be short: the pool stops
+    /// meanwhile.
     pub fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, receiver) = mpsc::channel();
         let look: Look = Box::new(move |view| {
-            // Whoever asked waits below.
+            // The caller waits below, so the receiver exists.
             let _ = sender.send(look(view));
         });
         self.shared.push(Job::Look(look), None);
         receiver.recv().ok()
     }
 
-    /// Registers a poller on the thread of this pool, the only one that it will have.
+    /// Registers the poller of this pool's thread. A pool accepts a single poller.
     ///
     /// # Errors
-    /// The poller, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a poller. It
-    /// has to live on a thread of its own then.
+    /// The poller, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a poller. A
+    /// refused poller needs a separate thread.
     pub fn register(&self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let (refused, answer) = mpsc::channel();
         self.shared.push(Job::Register { poller, refused }, None);
@@ -328,7 +329,7 @@ impl Pool {
     fn stop(&mut self) -> Result<(), HostError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         let (sender, receiver) = mpsc::channel();
-        // Whoever asked waits below.
+        // The caller waits below, so the receiver exists.
         self.begin_close(move |result| _ = sender.send(result));
         let result = receiver.recv().unwrap_or(Err(HostError::Failed));
         // A thread that panicked has said so, and dropped every answer.
@@ -350,7 +351,7 @@ impl Pool {
     fn carry_out(&self, what: HostRequest<Buffer>) -> Result<Reply, HostError> {
         let (sender, receiver) = mpsc::channel();
         let answer = Answer::call(move |result| {
-            // Whoever asked waits below.
+            // The caller waits below, so the receiver exists.
             let _ = sender.send(result);
         });
         self.shared.push(Job::Request { what, answer }, None);
@@ -394,10 +395,10 @@ impl Shared {
         }
     }
 
-    /// A request of a volume waits no more for the engine.
+    /// A request of a volume left the queue.
     fn begun(&self, known: &Known) {
         if known.waiting.fetch_sub(1, Ordering::Relaxed) == QUEUE {
-            // Whoever looked before that holds the lock until it waits.
+            // A caller that saw a full queue holds the lock until its wait begins.
             drop(self.queue());
             self.room.notify_all();
         }

@@ -1,6 +1,6 @@
-//! What a pool is made of, as its TOML file says.
+//! Settings of a pool, read from a TOML file.
 //!
-//! Every key is explained in [`Settings::example`]; tests hold that text and this module together.
+//! [`Settings::example`] explains every key. Tests compare the example with this module.
 
 mod endurance;
 mod files;
@@ -39,7 +39,7 @@ pub struct SettingsError {
     reason: String,
 }
 
-/// What the file of a pool says.
+/// Contents of a pool's settings file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -52,10 +52,10 @@ pub struct Settings {
     /// How it works, where the defaults are right for nearly everybody: [`Settings::settle`] puts each where it counts.
     #[serde(default, deserialize_with = "pool::section")]
     expert: ExpertSettings,
-    /// Volumes that are made when it is formatted.
+    /// Volumes created by `format`.
     #[serde(default)]
     pub volumes: Vec<VolumeSettings>,
-    /// How it is served.
+    /// Settings of the server.
     #[serde(default)]
     pub serve: ServeSettings,
     /// The name of the file, for errors.
@@ -69,7 +69,7 @@ pub struct Settings {
     number: Option<usize>,
 }
 
-/// What the device is.
+/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -89,9 +89,9 @@ pub enum DeviceKind {
 pub struct DeviceSettings {
     /// The file or device; from the folder of the settings file on, if it is relative.
     pub path: PathBuf,
-    /// What it is; `None`: what it looks like.
+    /// Kind of the device; `None`: detected.
     pub kind: Option<DeviceKind>,
-    /// What it is good at.
+    /// Class of media.
     #[serde(default = "capacity", deserialize_with = "text::class")]
     pub class: MediaClass,
     /// The group of devices with redundancy, or striped, that it is a member of.
@@ -103,7 +103,7 @@ pub struct DeviceSettings {
     /// Whether this side of a pair is read only where the other cannot be.
     #[serde(default)]
     pub write_mostly: bool,
-    /// Its size; `None`: all of it.
+    /// Size to use; `None`: the whole device.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
     /// Bytes of a logical block.
@@ -122,10 +122,10 @@ pub struct DeviceSettings {
     pub discard: Option<bool>,
     /// Name or file of the simulated drive.
     pub profile: Option<String>,
-    /// Bytes that may still be written to it.
+    /// Remaining endurance of the device, in bytes.
     #[serde(default, deserialize_with = "text::optional")]
     pub endurance: Option<Bytes>,
-    /// Whether the simulated drive takes its time.
+    /// Latency of the simulated drive.
     #[serde(default, deserialize_with = "text::latency")]
     pub latency: Option<Latency>,
 }
@@ -151,16 +151,16 @@ fn capacity() -> MediaClass {
 pub struct VolumeSettings {
     /// Its name.
     pub name: String,
-    /// Its size; `None`: what the others leave.
+    /// Size; `None`: all space left by sized volumes.
     #[serde(default, deserialize_with = "text::optional")]
     pub size: Option<Bytes>,
-    /// Where its blocks are to be, in a pool with fast devices.
+    /// Media class for the volume's blocks, in a pool with fast devices.
     #[serde(default, deserialize_with = "text::optional")]
     pub media: Option<VolumeMedia>,
-    /// Bytes that the pool keeps writable for it, those in use included.
+    /// Bytes that the pool keeps writable for the volume, mapped bytes included.
     #[serde(default, deserialize_with = "text::optional")]
     pub reserve: Option<Bytes>,
-    /// Its part of what the pool can do when others want it as well; at least 1.
+    /// Share of the pool's throughput under contention; at least 1.
     pub share: Option<u32>,
     /// Reads, writes, trims and zeroings per second, at most.
     pub iops: Option<u64>,
@@ -170,7 +170,7 @@ pub struct VolumeSettings {
 }
 
 impl VolumeSettings {
-    /// What it may do beside others.
+    /// Share and limits of the volume.
     #[must_use]
     pub fn limits(&self) -> VolumeLimits {
         let (share, bandwidth) = (self.share.unwrap_or(1), self.bandwidth.map(|bytes| bytes.0));
@@ -290,7 +290,7 @@ impl Settings {
         &self.devices[0]
     }
 
-    /// The same with one device each, in the order of the file. Errors name which of them it is.
+    /// Copies of these settings with a single device each, in the order of the file. Errors name the device.
     pub fn each_device(&self) -> impl Iterator<Item = Settings> {
         let several = self.devices.len() > 1;
         self.devices.iter().enumerate().map(move |(number, device)| Settings {
@@ -466,7 +466,7 @@ impl Settings {
         self.error("pool.placement", format!("{error}: {remedy}"))
     }
 
-    /// What a configuration that cannot work means for the key that says so.
+    /// Maps an invalid configuration to an error of the responsible key.
     fn unworkable(&self, error: &ConfigError) -> SettingsError {
         let (key, reason) = match *error {
             ConfigError::Ahead { ahead, most } => {

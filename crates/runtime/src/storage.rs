@@ -65,7 +65,7 @@ pub(crate) use thermocline_array::{
     ArrayStart as RaidStart, LAST_EVENT, MemberStart, StartError as RaidError,
 };
 
-/// What is to be done. Offsets and lengths are whole logical blocks, and no transfer leaves its unit.
+/// A command. Offsets and lengths are whole logical blocks, and no transfer crosses a unit boundary.
 pub type Command = thermocline_array::Command<Buffer>;
 
 /// How a command ended.
@@ -98,21 +98,21 @@ pub trait Storage: Send {
     /// Starts a command. It may begin only with the next [`Storage::reap`], so that many begin together.
     fn submit(&mut self, token: Token, command: Command);
 
-    /// Appends to `done` the commands that are complete. If there are none, waits for one, or for the waker, or until
-    /// `wait` is over; `None` waits without end. It may return sooner, so look again at whatever was waited for.
+    /// Appends completed commands to `done`. Without completions, waits for a completion, for the waker, or until
+    /// `wait` is over; `None` waits without end. May return early, so callers must check their condition again.
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>);
 
-    /// What ends waiting.
+    /// Ends a wait in [`Storage::reap`].
     fn waker(&self) -> Waker;
 
-    /// For those who wait elsewhere than in [`Storage::reap`]: a descriptor that is readable when that has completions,
-    /// or was woken. `None` if there is none, as by default.
+    /// For callers that wait outside [`Storage::reap`]: a descriptor that is readable after a completion or a wake. By
+    /// default `None`: no descriptor.
     fn descriptor(&mut self) -> Option<OwnedFd> {
         None
     }
 
-    /// How long to wait at most until [`Storage::reap`] is called again, though no command may be complete; `None`: for
-    /// ever, as by default. Whoever waits in [`Storage::reap`] heeds it as well.
+    /// Longest time until the next call of [`Storage::reap`], even without completed commands; `None`, the default: for
+    /// ever. Waits inside [`Storage::reap`] keep to this limit as well.
     fn timeout(&self) -> Option<Duration> {
         None
     }
@@ -141,7 +141,7 @@ pub trait Storage: Send {
     }
 
     /// Bytes through the drive and onto its media since it was opened, if it is a simulated one; of several storages,
-    /// the sum, if all are simulated drives. Others do not say, as by default.
+    /// the sum, if all are simulated drives. By default `None`.
     fn drive_counters(&self) -> Option<Counters> {
         None
     }

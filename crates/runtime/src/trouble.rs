@@ -1,4 +1,4 @@
-//! What the device refused, as an operator has to know it: the engine only learns that it did.
+//! Failures of the device with details for the operator. The engine learns only the kind of failure.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use crate::storage::{Command, Fault, Layout};
 /// A command that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What was asked for.
+    /// The failed command.
     pub asked: Asked,
     /// How it failed.
     pub fault: Fault,
 }
 
-/// What was asked of a device, without the bytes.
+/// A command to a device, without the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// To write so many bytes from a byte of the device on, which is in a unit.
+    /// To write a range of bytes within a unit.
     Write(Range),
-    /// To read this version of them.
+    /// To read this version of a range.
     Read(Range, Version),
-    /// To make durable what was written.
+    /// To make earlier writes durable.
     Flush,
     /// To make a unit empty.
     Reset(UnitId),
@@ -41,16 +41,17 @@ pub enum Asked {
 /// Bytes of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The unit that they are in.
+    /// Unit of the range.
     pub unit: UnitId,
-    /// The first of them.
+    /// First byte.
     pub at: Bytes,
     /// How many.
     pub length: Bytes,
 }
 
 impl Trouble {
-    /// Whether that is as expected: a version of a device that misses a member already cannot be had without another.
+    /// Whether the failure is expected: on a device with a missing member, a version that needs a further member cannot
+    /// be read.
     pub(crate) fn is_expected(&self) -> bool {
         let version = match self.asked {
             Asked::Read(_, version) => version,

@@ -1,4 +1,4 @@
-//! Clients of a server: changes of the pool that it serves, and its status.
+//! Clients of a server: pool changes and status.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -23,7 +23,7 @@ pub fn status_socket(settings: &Path) -> PathBuf {
     beside(settings, "status.sock")
 }
 
-/// Whoever serves a pool.
+/// A connection to the server of a pool.
 pub struct Serving {
     stream: UnixStream,
     /// Its status socket.
@@ -41,7 +41,7 @@ impl fmt::Display for Serving {
 }
 
 impl Serving {
-    /// The server of the pool with these settings, if it has one.
+    /// Connects to the server of the pool with these settings; `None` without a server.
     #[must_use]
     pub fn of(settings: &Path) -> Option<Serving> {
         Serving::connect(&status_socket(settings)).ok()
@@ -186,10 +186,10 @@ fn json(body: &impl Serialize) -> String {
     serde_json::to_string(body).expect("bodies have no keys but texts")
 }
 
-/// The status that the server at this status socket tells, schema `thermocline.serve/1`.
+/// Fetches the status from the server at this status socket, schema `thermocline.serve/1`.
 ///
 /// # Errors
-/// When nobody listens there, or it is no such server.
+/// If the socket has no listener, or the listener is not a server of this schema.
 pub fn fetch(socket: &Path) -> Result<Value, Error> {
     /// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
     const LONGEST: u64 = 64 << 20;

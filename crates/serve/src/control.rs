@@ -17,18 +17,18 @@ use crate::fronts::Fronts;
 use crate::sockets::{escaped, unescaped};
 use crate::{Error, lost, server};
 
-/// In a query: the change is to be made though clients use the volume.
+/// In a query: change the volume even if clients use it.
 const DESPITE_CLIENTS: &str = "despite=clients";
 
-/// What else the body of a change of a volume is told to be.
+/// Error text for a different body of a change of a volume.
 const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `yes_destroy` if data may be lost, or \
                            `media`, or any of `share`, `iops`, \
                            `bandwidth_bytes` and `reserve_bytes`";
 
-/// How long what waits to be recorded may take. Chosen.
+/// Longest time for writing queued trace lines. Chosen.
 const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What may happen to volumes and devices.
+/// A change of volumes or devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `POST /volumes` with a [`NewVolume`].
@@ -45,12 +45,12 @@ pub(crate) enum Change {
     RecordNoMore,
 }
 
-/// The volume that is to change.
+/// The volume to be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// Its name.
     pub name: String,
-    /// Whether something may be taken from clients that use it.
+    /// Allows a change that disrupts connected clients.
     pub despite_clients: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Subject {
 pub(crate) struct NewVolume {
     pub name: String,
     pub size_bytes: u64,
-    /// What the pool keeps writable for it.
+    /// Bytes that the pool keeps writable for the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
 }
@@ -89,11 +89,11 @@ pub(crate) struct Media {
     pub media: String,
 }
 
-/// Body of a change of limits: those that are named change, and 0 lifts one.
+/// Body of a change of limits. Absent limits stay unchanged; 0 lifts a limit.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitChange {
-    /// Its part of what the pool can do when others want it as well.
+    /// Share of the pool's throughput under contention.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<u32>,
     /// Requests per second.
@@ -102,7 +102,7 @@ pub struct LimitChange {
     /// Bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes: Option<u64>,
-    /// Bytes that the pool keeps writable for it.
+    /// Bytes that the pool keeps writable for the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
 }
@@ -115,7 +115,7 @@ enum Alteration {
 }
 
 impl Alteration {
-    /// What the fields of `body` change.
+    /// Parses the change in `body`.
     fn parsed(body: &[u8]) -> Result<Alteration, String> {
         let fields: Map<String, Value> = parsed(body)?;
         let has = |name| fields.contains_key(name);
@@ -229,7 +229,7 @@ fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
     Ok(fronts.add(server::export(volume, false))?)
 }
 
-/// More may be given to a volume at any time; its clients learn of it when they connect or open it next.
+/// A volume can grow at any time. Clients see the new size when they next connect or open the volume.
 fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
     let volume = subject.find(pool)?;
     let (id, blocks) = (volume.id(), blocks(to.size_bytes)?);
@@ -283,8 +283,8 @@ impl Subject {
         pool.volume(name).ok_or_else(|| Error::Refused(format!("there is no volume `{name}`")))
     }
 
-    /// Makes a change that takes something from clients: not if there are any, unless that was asked for. Nobody is let
-    /// in meanwhile.
+    /// Makes a change that disrupts clients. With connected clients the change is refused unless `despite_clients` is
+    /// set. New clients are refused during the change.
     fn without_clients(
         &self,
         fronts: &Fronts,

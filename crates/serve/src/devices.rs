@@ -35,7 +35,7 @@ struct InUse {
     paths: Paths,
     groups: Vec<(usize, Group)>,
     opened: Instant,
-    /// Units of each device, and its path; of a group, those of all members.
+    /// Units and path of each device; for a group, the paths of all members.
     places: Vec<(Range<u32>, String)>,
 }
 
@@ -66,28 +66,28 @@ pub(crate) struct End {
     pub stop: StopHandle,
 }
 
-/// What is told of a device that is several.
+/// Status of a group of devices.
 #[derive(Serialize, Deserialize)]
 pub struct GroupStanding {
     /// Name of the group.
     pub name: String,
     /// All members hold everything.
     pub whole: bool,
-    /// What the member that is being filled, or is out, lacks.
+    /// Bytes missing on the member that is being filled or is out.
     pub lacking_bytes: u64,
-    /// Copied or computed to fill it, since the pool was opened.
+    /// Bytes copied or computed to fill the member since the pool was opened.
     pub filled_bytes: u64,
     /// Bytes written to all members since the pool was opened, by cause.
     #[serde(default)]
     pub written_bytes: BTreeMap<String, u64>,
-    /// Places of a member that could not be read and were written again from the others.
+    /// Unreadable places of a member, rewritten from the remaining members.
     pub repaired: u64,
-    /// What is at risk, and what to do.
+    /// The risk and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
 }
 
-/// A pair, as it is told.
+/// Status of a mirrored pair.
 #[derive(Serialize, Deserialize)]
 pub struct MirrorStatus {
     /// The pair as a whole.
@@ -97,7 +97,7 @@ pub struct MirrorStatus {
     pub sides: Vec<MemberTold>,
 }
 
-/// A striped group, as it is told.
+/// Status of a striped group.
 #[derive(Serialize, Deserialize)]
 pub struct RaidStatus {
     /// raid0 or raid5.
@@ -174,12 +174,13 @@ pub struct MemberTold {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRequest {
-    /// What is to become of the device; without it, it is a member of a group that is to be filled.
+    /// The change of the device. If absent, the device is a group member that must be filled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<ChangeName>,
-    /// Where it is, as the settings name it.
+    /// Path of the device as in the settings.
     pub path: PathBuf,
-    /// The path once more, if something is there that will be gone; of a group, that of each member where something is.
+    /// Repeats the path if the device holds data that the change destroys. For a group: the path of each member with
+    /// data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub yes_destroy: Vec<String>,
 }
@@ -213,7 +214,7 @@ impl From<ChangeName> for DeviceChange {
 }
 
 impl GroupsTold {
-    /// As they stand, with risks in these words.
+    /// Current states of the groups. `words` gives the texts of risks.
     pub fn new<'a>(
         groups: impl Iterator<Item = &'a (usize, Group)>,
         geometry: &Geometry,
@@ -235,7 +236,7 @@ impl GroupsTold {
         told
     }
 
-    /// Each with its kind, how it stands, and its members.
+    /// All groups, each with kind, state and members.
     pub fn all(&self) -> impl Iterator<Item = (&str, &GroupStanding, &[MemberTold])> {
         let mirrors = self.mirrors.iter().map(|one| ("mirror", &one.standing, &one.sides[..]));
         let raids = self.raids.iter().map(|one| (&*one.kind, &one.standing, &one.members[..]));
@@ -277,7 +278,7 @@ impl MemberTold {
 }
 
 impl Devices {
-    /// Those of the pool that was opened with these settings. The operator is told of what happens to them.
+    /// Devices of the pool opened with these settings. The operator receives news of changes.
     pub fn new(
         settings: Settings,
         groups: Vec<(usize, Group)>,
@@ -314,7 +315,7 @@ impl Devices {
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {
-        // Nothing that happens under the lock can leave it half changed.
+        // No panic under the lock can leave a half-made change.
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -332,12 +333,12 @@ impl Devices {
         Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
-    /// Whoever is told of them.
+    /// The operator who receives news of the devices.
     pub fn operator(&self) -> &dyn Operator {
         &*self.operator
     }
 
-    /// How all groups stand.
+    /// Status of all groups.
     pub fn status(&self, geometry: &Geometry) -> GroupsTold {
         GroupsTold::new(self.in_use().groups.iter(), geometry, |news| self.operator.words(news))
     }

@@ -1,4 +1,4 @@
-//! What the simulated drives under a pool tell of themselves.
+//! Statistics of the simulated drives under a pool.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use thermocline_nand::Counters;
 /// Bytes through all drives since the service began.
 #[derive(Serialize)]
 pub struct DriveStatus {
-    /// Written to them, also what groups add: parity, its log, labels, and what fills a member.
+    /// Bytes written to the drives, including the groups' parity, parity log, labels and member filling.
     pub drive_bytes_written: u64,
-    /// Programmed to their media: the sum of those with a cause.
+    /// Bytes programmed to media: the sum over all causes.
     pub media_bytes_written: u64,
     pub media_by_cause: BTreeMap<&'static str, u64>,
-    /// Bytes of the units that they erased.
+    /// Bytes of erased units.
     pub media_bytes_erased: u64,
     /// Media bytes over bytes written to the drives.
     pub dlwa: Option<f64>,
 }
 
 impl DriveStatus {
-    /// What `counters` say.
+    /// Status from `counters`.
     pub fn new(counters: &Counters) -> DriveStatus {
         DriveStatus {
             drive_bytes_written: counters.host_written,

@@ -56,7 +56,7 @@ pub enum Error {
         .0.display(), .0.as_os_str().len()
     )]
     LongPath(PathBuf),
-    /// Nobody listens on the socket for status.
+    /// The status socket has no listener.
     #[error("{}: nothing is served there", path.display())]
     NotServed {
         /// The socket.
@@ -117,7 +117,7 @@ impl From<MediaError> for Error {
 }
 
 impl Error {
-    /// The error with its sources, in one line.
+    /// The error and all sources on a single line.
     #[must_use]
     pub fn chained(&self) -> String {
         let sources = std::iter::successors(self.source(), |&error| error.source());

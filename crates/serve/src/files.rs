@@ -10,17 +10,17 @@ use thermocline_nbd::Export;
 use crate::stop::Worker;
 use crate::{Error, Operator};
 
-/// A mount, or none.
+/// An optional mount.
 pub struct Files {
     mounted: Option<(Mounted, Worker)>,
 }
 
 impl Files {
-    /// Mounts what `exports` serve on the folder `path`, if there is one. Both front ends see the same targets, so that
-    /// changes of parts of blocks through one do not lose those through the other.
+    /// Mounts the targets of `exports` on the folder `path`, if given. Both front ends share the targets. So
+    /// partial-block writes through both front ends cannot overwrite each other.
     ///
     /// # Errors
-    /// When it cannot be mounted there.
+    /// If the mount fails.
     pub fn mount(
         path: Option<&Path>,
         exports: &[Export],
@@ -56,7 +56,8 @@ impl Files {
         self.mounted.as_ref().map(|(mounted, _)| mounted.directory().clone())
     }
 
-    /// Unmounts, on a thread that is finished when that is done: a device may hang. `None` if nothing is mounted.
+    /// Unmounts on a separate thread, because a device may hang. The thread ends after unmounting. `None` if nothing is
+    /// mounted.
     pub fn unmount(self, operator: &Arc<dyn Operator>) -> Option<JoinHandle<()>> {
         let (mounted, worker) = self.mounted?;
         let operator = Arc::clone(operator);

@@ -16,18 +16,18 @@ pub struct Fronts {
 }
 
 impl Fronts {
-    /// These; what comes later is recorded by `tap`.
+    /// Joins both front ends. `tap` records volumes added later.
     pub fn new(exports: Exports, files: Option<Directory>, tap: Tap) -> Fronts {
         Fronts { exports, files, tap }
     }
 
-    /// What records requests.
+    /// The recorder of requests.
     pub fn tap(&self) -> &Tap {
         &self.tap
     }
 
-    /// Offers a volume more. Both see the same target, so that changes of parts of blocks through one do not lose those
-    /// through the other.
+    /// Offers a further volume. Both front ends share the target, so partial-block writes through both cannot overwrite
+    /// each other.
     ///
     /// # Errors
     /// When no file can have its name, and volumes are files.

@@ -19,11 +19,11 @@ pub struct FullnessReport {
     pub share: f64,
     /// Bytes of volumes that are mapped.
     pub mapped_bytes: u64,
-    /// Held for volumes beside what they have mapped.
+    /// Bytes reserved for volumes beyond mapped bytes.
     pub reserved_bytes: u64,
-    /// What the pool can hold now.
+    /// Present capacity of the pool.
     pub capacity_bytes: u64,
-    /// What any volume may still map.
+    /// Bytes that any volume may still map.
     pub free_bytes: u64,
     /// Share at which the pool warns.
     pub warning_share: f64,
@@ -49,7 +49,7 @@ impl FullnessReport {
         }
     }
 
-    /// Of a pool that nobody serves.
+    /// Report on a pool without a server.
     #[must_use]
     pub fn of(occupancy: &Occupancy, marks: FullnessMarks) -> FullnessReport {
         FullnessReport::at(marks.level(occupancy), occupancy, marks)

@@ -1,14 +1,14 @@
-//! Status and metrics over HTTP, on a unix socket and perhaps a port; on the socket, which is the user's own, also what
-//! changes the pool.
+//! Status and metrics over HTTP, on a unix socket and perhaps a port; the socket, which only the user can open, also
+//! accepts changes of the pool.
 //!
-//! One thread attends to all connections, and up to [`WORKERS`] do what is asked for, for the pool may take its time.
+//! One thread handles all connections. Up to [`WORKERS`] threads run the requests, because the pool may be slow.
 //!
 //! Invariants:
-//! * A client can hold one of [`CONNECTIONS`] places of the socket or port that it came by, for [`LONGEST`] at most;
-//!   and unless it is being answered, only as long as nobody else needs that place.
+//! * A client holds one of the [`CONNECTIONS`] places of its socket or port for at most [`LONGEST`]. A client without a
+//!   running request loses the place when a new client needs the place.
 //! * The port answers only requests for an address, `localhost` or a name in the settings. So a web page cannot read
 //!   status by DNS rebinding.
-//! * Nothing that clients do, such as taking all descriptors, ends the server.
+//! * Clients cannot end the server, even by taking all descriptors.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -45,16 +45,16 @@ use crate::{Error, metrics};
 /// Connections at once, of the socket and of the port each. Chosen, not measured.
 pub const CONNECTIONS: usize = 64;
 
-/// Threads that do what is asked for. Chosen, not measured.
+/// Threads that run requests. Chosen, not measured.
 const WORKERS: usize = 4;
 
 /// How long a client has for the head of its request, and again for the rest. Chosen, not measured.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a connection lasts at most: beyond what whoever asks for a change waits. Chosen, not measured.
+/// Maximum lifetime of a connection: longer than a client waits for a change. Chosen, not measured.
 const LONGEST: Duration = Duration::from_secs(75);
 
-/// How long nothing is accepted after that failed, such as for want of descriptors. Chosen, not measured.
+/// Pause after a failed accept, such as for want of descriptors. Chosen, not measured.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Bytes of the head of a request, at most. Chosen, not measured.
@@ -86,8 +86,8 @@ impl Site {
         Ok(Site { local, file, port, hosts: hosts.into() })
     }
 
-    /// Answers, on threads of its own, until the program ends. Changes of volumes go to `fronts`; without, there can be
-    /// none. Returns the socket, to be dropped when nobody is to find it any more.
+    /// Answers requests on separate threads until the program ends. Changes of volumes go to `fronts`; without
+    /// `fronts`, changes are refused. Returns the socket; dropping the socket hides the server.
     ///
     /// # Errors
     /// When the system has no thread to give.
@@ -147,12 +147,12 @@ impl Door {
     }
 }
 
-/// Lets clients in, and those go that are in the way.
+/// Accepts clients, and closes older connections when places run out.
 async fn attend(door: Door, desk: Desk) {
     let mut connections = Connections::default();
     loop {
         let Ok(wire) = door.accept().await else {
-            // Mostly for want of descriptors, of which some have one that they do nothing with.
+            // Usually for want of descriptors: close an idle connection to free a descriptor.
             connections.make_room();
             sleep(PAUSE).await;
             continue;
@@ -172,7 +172,7 @@ struct Connections(VecDeque<Connection>);
 
 struct Connection {
     task: AbortHandle,
-    /// Whether what it asked for is being done.
+    /// Whether the client's request is running.
     busy: Arc<AtomicBool>,
 }
 
@@ -205,7 +205,7 @@ async fn converse(wire: Box<dyn Wire>, desk: Desk, busy: Arc<AtomicBool>) {
 
 type Answer = Response<Full<Bytes>>;
 
-/// What answers.
+/// Answers requests.
 #[derive(Clone)]
 struct Desk {
     state: State,

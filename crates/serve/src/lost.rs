@@ -5,11 +5,11 @@ use thermocline_types::Bytes;
 
 use crate::Error;
 
-/// Agrees that the volume called `name` loses the blocks of `beyond`, if these hold nothing or `destroyed` is its name.
-/// `runs` tells what of an extent is mapped, from its first block on.
+/// Allows the volume `name` to lose the blocks of `beyond` if the blocks are unmapped or `destroyed` is the volume's
+/// name. `runs` returns the mapped runs of an extent, from its first block on.
 ///
 /// # Errors
-/// When data would be gone, with how much.
+/// If data would be lost, with the amount.
 pub fn agree(
     name: &str,
     beyond: Extent,
@@ -28,7 +28,7 @@ pub fn agree(
     Err(Error::DataBeyond { volume, blocks, end, named })
 }
 
-/// Blocks of `extent` that are mapped; those that are not in memory yet count.
+/// Mapped blocks of `extent`. Blocks whose map page is not in memory yet count as mapped.
 fn mapped(
     extent: Extent,
     mut runs: impl FnMut(Extent) -> Result<Vec<Run>, HostError>,

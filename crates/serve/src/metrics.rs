@@ -187,7 +187,7 @@ fn of_wear(page: &mut Page, wear: &[WearReport]) {
     }
 }
 
-/// How devices stand that are several: pairs, and striped groups.
+/// States of pairs and striped groups.
 fn of_groups(page: &mut Page, groups: &GroupsTold) {
     type Value = fn(&GroupStanding) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
@@ -224,7 +224,7 @@ fn of_groups(page: &mut Page, groups: &GroupsTold) {
     }
 }
 
-/// What devices that are drained still hold.
+/// Units left on devices being drained.
 fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
     let name = "draining_units_left";
     if !draining.is_empty() {
@@ -235,7 +235,7 @@ fn of_draining(page: &mut Page, draining: &[DrainStatus]) {
     }
 }
 
-/// What every volume costs; what belongs to all of them, such as the map, is in no volume.
+/// Metrics of each volume. Shared memory and metadata, such as the map, count for no volume.
 fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
     let sizes: [Gauge<VolumeStatus>; 3] = [
         ("volume_size_bytes", "Size of a volume", |volume| volume.size_bytes),
@@ -279,7 +279,7 @@ fn of_volumes(page: &mut Page, volumes: &[VolumeStatus]) {
     }
 }
 
-/// What a simulated drive does inside.
+/// Internal work of a simulated drive.
 fn of_drive(page: &mut Page, drive: &DriveStatus) {
     let help = "Written to simulated drives";
     page.count("drive_written_bytes_total", "counter", help, drive.drive_bytes_written);

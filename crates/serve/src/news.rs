@@ -16,7 +16,7 @@ use crate::state::Health;
 use crate::wear::WearReport;
 use crate::{Error, FullnessReport, ended};
 
-/// Damaged blocks that are told of one by one; then only each tenfold is told. Chosen.
+/// Number of damaged blocks reported singly; after that, only each tenfold count is reported. Chosen.
 const NAMED: u64 = 5;
 
 /// A fact of interest to the operator of a server.
@@ -33,7 +33,7 @@ pub enum News {
     Trouble(Trouble),
     /// A block of the device at this path is damaged.
     Damaged(String, DamageFound),
-    /// So many reads have met damaged blocks.
+    /// Number of reads that met damaged blocks.
     DamageCount(u64),
     /// A unit is out of service.
     Retired(UnitId),
@@ -48,15 +48,15 @@ pub enum News {
     Fullness(FullnessReport),
     /// A file of the pool was removed or cut off: the pool takes no writes.
     LostFile(String),
-    /// A device does not end its commands in time; `None` when all devices do again.
+    /// A device completes commands too late; `None` when all devices are in time again.
     Overdue(Option<String>),
     /// A scrub on the schedule found damage.
     Scrub(ScrubEnd),
     /// Devices wear faster than they may, or slower again.
     Wear(WearReport),
-    /// A group of devices is at risk, or was; the step that ends the risk, if there is one.
+    /// The risk of a group of devices changed. The remedy, if any, ends the risk.
     Group(String, Option<Remedy>),
-    /// Anything else, in one sentence.
+    /// Further facts, each in one sentence.
     Note(String),
 }
 
@@ -108,7 +108,7 @@ pub trait Operator: Send + Sync {
         error.chained()
     }
 
-    /// Takes news, in these words. Nobody may wait for long: this is called on the thread of the pool, too.
+    /// Receives news as text. Must not block for long: the thread of the pool is a caller, too.
     fn tell(&self, words: &str);
 }
 
@@ -128,20 +128,20 @@ impl News {
 }
 
 impl dyn Operator + '_ {
-    /// Tells the news, and returns the words.
+    /// Reports the news, and returns the text.
     pub(crate) fn say(&self, news: &News) -> String {
         let words = self.words(news);
         self.tell(&words);
         words
     }
 
-    /// Tells a sentence.
+    /// Reports a sentence.
     pub(crate) fn note(&self, text: fmt::Arguments<'_>) {
         self.say(&News::Note(text.to_string()));
     }
 }
 
-/// Tells the events of a pool as news, and keeps those that are part of its status.
+/// Reports a pool's events as news, and keeps events that are part of the status.
 pub(crate) fn listener(
     operator: Arc<dyn Operator>,
     health: Arc<Health>,

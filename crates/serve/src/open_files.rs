@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Operator, http};
 
-/// The device, sockets, and what libraries open; chosen, not measured. Beside these, connections of HTTP.
+/// Files of the device, sockets and libraries (chosen, not measured), and connections of HTTP.
 const OTHERS: u64 = 64 + 2 * http::CONNECTIONS as u64;
 
 /// Files that a server of so many connections at once has open, at most.
@@ -13,20 +13,21 @@ pub fn needed(connections: usize) -> u64 {
     (connections as u64).saturating_add(OTHERS)
 }
 
-/// What a process may raise its own limit to; `None` if to any number.
+/// Highest limit that the process may set; `None` without a maximum.
 #[must_use]
 pub fn allowed() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Lets this process have open what so many connections need, or as much as is allowed; if that is less, the
-/// operator is told. Shells and systemd give 1024, lest programs that use `select(2)` break; this is none of them.
+/// Raises the limit of open files to the need of `connections`, or to the allowed maximum. The operator is told if the
+/// maximum is too low. Shells and systemd set 1024 to protect programs that use `select(2)`; this program does not call
+/// `select`.
 pub(crate) fn raise_for(connections: usize, operator: &dyn Operator) {
     let needed = needed(connections);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(current) = current.filter(|&current| current < needed) else { return };
     let to = maximum.map_or(needed, |maximum| maximum.min(needed));
-    // If it fails, what there is now stays.
+    // On failure the current limit stays.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(to), maximum });
     let limit = if raised.is_ok() { to } else { current };
     if limit < needed {

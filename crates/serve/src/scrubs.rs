@@ -122,7 +122,7 @@ pub struct ScrubReport {
 }
 
 impl ScrubReport {
-    /// Of a pool of so many units.
+    /// Report on a pool of `units` units.
     #[must_use]
     pub fn new(schedule: &ScrubSchedule, units: u32) -> ScrubReport {
         let ScrubSchedule { every, record } = *schedule;
@@ -135,7 +135,7 @@ impl ScrubReport {
         }
     }
 
-    /// Of a pool of so many units that is not served, by the record beside its settings. `None` without a schedule.
+    /// Report on an unserved pool of `units` units, from the record beside the settings. `None` without a schedule.
     ///
     /// # Errors
     /// When the record cannot be read.

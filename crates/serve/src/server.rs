@@ -37,7 +37,7 @@ pub struct Options {
     /// Take sockets that systemd hands over, and tell systemd of the begin and the end (`sd_listen_fds(3)`,
     /// `sd_notify(3)`).
     pub systemd: bool,
-    /// Whoever is told of news.
+    /// Receiver of news.
     pub operator: Arc<dyn Operator>,
     /// The end of the service.
     pub stop: Stop,
@@ -173,7 +173,8 @@ impl PoolServer {
         drop(self.sockets);
         let closed = close(pool, self.closer, &mut stop);
         tap.stop(self.patience);
-        // The pool is gone, and with it the sender of records. A thread that panicked has said so.
+        // The pool is closed, and with it the sender of records, so the thread ends. A panicked thread has printed its
+        // message.
         drop(self.scrub_recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
         match health.failure() {
             Some(failure) => Err(Error::Broken(failure.to_owned())),
@@ -182,8 +183,8 @@ impl PoolServer {
     }
 }
 
-/// Starts the thread of the pool, and the thread that stores the record of its scrubs. Scrubs write, so a pool that is
-/// only read has none.
+/// Starts the pool's thread and the thread that stores records of scrubs. Scrubs write, so a read-only pool is not
+/// scrubbed.
 fn start(
     driver: Driver<AnyStorage>,
     settings: &Settings,

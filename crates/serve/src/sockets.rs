@@ -26,20 +26,20 @@ pub fn beside(settings: &Path, ending: &str) -> PathBuf {
 /// How exports are reached.
 #[derive(Clone, Default)]
 pub(crate) struct Reach {
-    /// What goes before and behind the name of any of them.
+    /// Prefixes and suffixes of the export's name.
     addresses: Vec<(String, String)>,
-    /// What goes before the name where they are files.
+    /// Prefix of the export's name as a file.
     folder: Option<String>,
 }
 
 impl Reach {
-    /// This, and as files in `folder`, if there is one.
+    /// Adds access as files in `folder`, if given.
     pub fn and_files_in(self, folder: Option<&Path>) -> Reach {
         let folder = folder.map(|path| format!("file://{}/", escaped(&path.to_string_lossy())));
         Reach { folder, ..self }
     }
 
-    /// Where each of `exports` is, and then where their files are.
+    /// Addresses of all `exports`, followed by the URIs of their files.
     pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
         let in_folder = exports.iter().filter(|name| name.is_file_name());
         let exports = exports.iter().flat_map(|name| {
@@ -62,14 +62,14 @@ impl Reach {
 pub(crate) struct Sockets {
     listeners: Vec<Listener>,
     reach: Reach,
-    /// Whether there is one for the network.
+    /// Whether a listener is on the network.
     has_tcp: bool,
-    /// Sockets that were made here.
+    /// Unix sockets made by this process.
     files: Vec<SocketFile>,
 }
 
 impl Sockets {
-    /// Opens the sockets of the settings, and takes those that systemd has opened.
+    /// Opens the sockets of the settings, and takes over sockets opened by systemd.
     ///
     /// # Errors
     /// When an address cannot be had, or may not.
@@ -165,7 +165,7 @@ pub(crate) fn escaped(name: &str) -> String {
     name.bytes().map(escape).collect()
 }
 
-/// The name that was [`escaped`]; `None` if that cannot be.
+/// Reverses [`escaped`]; `None` for an invalid text.
 pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -179,7 +179,7 @@ pub(crate) fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A unix socket in the tree of files; it is removed when this is dropped.
+/// A unix socket in the file system. Dropping it removes the file.
 pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
@@ -192,10 +192,10 @@ impl Drop for SocketFile {
 /// Bytes of the path of a unix socket at most: `sun_path` without the zero at its end (`unix(7)`).
 pub const LONGEST: usize = 107;
 
-/// Listens on a unix socket that only this user can open. A socket that somebody left there is replaced.
+/// Listens on a unix socket that only this user can open. A stale socket file is replaced.
 ///
 /// # Errors
-/// When somebody listens there, or the path cannot be had.
+/// If the socket has a listener already, or the path cannot be used.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
     let shown = path.display();
     let cannot = |error: io::Error| Error::Refused(format!("cannot listen on {shown}: {error}"));
@@ -229,7 +229,7 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), Error> {
     Ok((socket, file))
 }
 
-/// The process that listens at the other end.
+/// Process id of the listener.
 pub(crate) fn server_of(stream: &UnixStream) -> Option<i32> {
     let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
     Some(peer.pid.as_raw_nonzero().get())

@@ -1,4 +1,4 @@
-//! What a served pool tells of itself, schema `thermocline.serve/1`.
+//! Status of a served pool, schema `thermocline.serve/1`.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Instant;
@@ -38,7 +38,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Why the pool is given up, if it is.
+    /// Reason why the pool is given up, if any.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -48,7 +48,7 @@ impl Health {
         let _later = self.failure.set(why);
     }
 
-    /// Which device is late, or that none is.
+    /// Notes the late device; `None` if no device is late.
     pub fn set_late(&self, which: Option<String>) {
         *self.late.lock().unwrap_or_else(PoisonError::into_inner) = which;
     }
@@ -58,7 +58,7 @@ impl Health {
     }
 }
 
-/// Everything that is told. All counters begin with the service.
+/// The complete status. All counters begin with the service.
 #[derive(Serialize)]
 pub struct Status {
     pub schema: &'static str,
@@ -98,13 +98,13 @@ pub struct Status {
     /// Devices that are drained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draining: Vec<DrainStatus>,
-    /// Of simulated drives only: no other tells.
+    /// Statistics of simulated drives. Real drives report no such statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
     /// Media bytes over host bytes; of one drive ALWA x DLWA. Groups write more than the engine does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
-    /// Requests that reached volumes, by whatever front end.
+    /// Requests to volumes through all front ends.
     pub requests: RequestStatus,
     /// Clients of NBD.
     pub clients: ClientStatus,
@@ -115,16 +115,16 @@ pub struct VolumeStatus {
     pub id: u32,
     pub name: String,
     pub size_bytes: u64,
-    /// Bytes of it that are in use. An estimate until each page of its map was read once.
+    /// Mapped bytes. An estimate until each page of the volume's map was read once.
     pub mapped_bytes: u64,
-    /// Bytes that the pool keeps writable for it, those in use included; 0: none.
+    /// Bytes that the pool keeps writable for the volume, mapped bytes included; 0 without a reserve.
     pub reserve_bytes: u64,
-    /// Where its blocks are to be.
+    /// Media class for the volume's blocks.
     pub media: &'static str,
     pub limits: LimitStatus,
     /// Requests that wait for its turn or for a limit.
     pub waiting: usize,
-    /// Written by the host, those absorbed and those that still wait in memory included.
+    /// Bytes written by the host, including absorbed bytes and bytes still in memory.
     pub host_bytes_written: u64,
     pub absorbed_bytes: u64,
     /// Written to the device for this volume: by the host and by relocation. Headers, maps and superblocks are the
@@ -137,7 +137,7 @@ pub struct VolumeStatus {
     pub requests: RequestStatus,
 }
 
-/// What a volume may do beside others. A limit that is absent does not exist.
+/// Share and limits of a volume. An absent limit means unlimited.
 #[derive(Serialize)]
 pub struct LimitStatus {
     pub share: u32,
@@ -150,7 +150,7 @@ pub struct LimitStatus {
 /// Bytes written to the device are the sum of those with a cause.
 #[derive(Serialize)]
 pub struct EngineStatus {
-    /// Written by the host, those absorbed and those that still wait in memory included.
+    /// Bytes written by the host, including absorbed bytes and bytes still in memory.
     pub host_bytes_written: u64,
     pub host_bytes_read: u64,
     pub host_bytes_trimmed: u64,
@@ -160,9 +160,9 @@ pub struct EngineStatus {
     /// Device bytes over host bytes.
     pub alwa: Option<f64>,
     pub by_cause: Causes,
-    /// Of what hosts wrote, what was packed into the header of its chunk, unpacked; no header is counted there.
+    /// Host bytes packed into chunk headers, before packing. Headers are not counted.
     pub packed_bytes: u64,
-    /// Of what hosts wrote, what was tried to be packed.
+    /// Host bytes that the engine tried to pack.
     pub pack_tried_bytes: u64,
     /// Written by hosts and not durable: a power cut may take them.
     pub at_risk_bytes: u64,
@@ -189,7 +189,7 @@ pub struct MediaStatus {
     pub units: u32,
     /// Units that hold nothing.
     pub free_units: u32,
-    /// Of the host: below fast devices, what bypassed them.
+    /// Bytes written for the host. On capacity devices under fast devices: writes that bypassed the fast devices.
     pub host_bytes: u64,
     /// By destage.
     pub destage_bytes: u64,
@@ -197,9 +197,9 @@ pub struct MediaStatus {
     pub relocation_bytes: u64,
     /// Headers, pages of maps and superblocks.
     pub metadata_bytes: u64,
-    /// Blocks of volumes that are there and count.
+    /// Bytes of valid blocks of volumes.
     pub valid_bytes: u64,
-    /// Bytes of units in use that hold nothing valid: garbage collection has yet to free them.
+    /// Bytes of used units minus valid bytes, to be freed by garbage collection.
     pub debt_bytes: u64,
 }
 
@@ -234,17 +234,17 @@ impl MediaStatus {
     }
 }
 
-/// What the process holds, and how much of it for what. The rest is the program, its threads and its files.
+/// Memory of the process by purpose. The remainder is the program, threads and files.
 #[derive(Serialize)]
 pub struct MemoryStatus {
-    /// Resident memory of the process; absent where the system does not tell.
+    /// Resident memory of the process; absent if the system does not report memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<u64>,
     /// Maps of the volumes.
     pub maps_bytes: u64,
     /// The table of units.
     pub units_bytes: u64,
-    /// What the placement policy remembers.
+    /// State of the placement policy.
     pub placement_bytes: u64,
     /// Blocks that wait to be written.
     pub waiting_bytes: u64,
@@ -290,7 +290,7 @@ pub struct OperationStatus {
 /// Times from when a volume was handed a request until it had the answer.
 #[derive(Serialize)]
 pub struct LatencyStatus {
-    /// Upper ends of the buckets in microseconds; one more bucket has what took longer.
+    /// Upper ends of the buckets in microseconds; a last bucket counts longer times.
     pub at_most_micros: &'static [u32],
     /// Requests in each bucket.
     pub counts: Vec<u64>,
@@ -299,7 +299,7 @@ pub struct LatencyStatus {
 }
 
 impl State {
-    /// The state of `pool`; it is not kept open for this.
+    /// The state of `pool`. The reference is weak, so the pool can close.
     pub fn new(
         pool: &Arc<Pool>,
         stopper: &Stopper,
@@ -317,7 +317,7 @@ impl State {
         &self.devices
     }
 
-    /// The pool, unless it is closed. Nobody may hold it for long.
+    /// The pool, unless closed. Callers must not hold the pool for long.
     pub fn pool(&self) -> Option<Arc<Pool>> {
         self.pool.upgrade()
     }
@@ -333,7 +333,7 @@ impl State {
         }
     }
 
-    /// How things stand; `None` when the pool is closed.
+    /// Current status; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         let pool = self.pool()?;
         let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
@@ -390,8 +390,9 @@ impl State {
     }
 }
 
-/// What was written down to the devices, and to the media of simulated ones, if those are of one class: what they count
-/// is not told apart by class. What groups write beside what the engine does is `redundancy`.
+/// Bytes written to the devices and to the media of simulated drives. Drive counters are not split by class, so media
+/// levels appear only with a single class. `redundancy` is the bytes that groups write in addition to the engine's
+/// bytes.
 fn waterfall(engine: &EngineStatus, drive: Option<&DriveStatus>) -> Waterfall {
     let causes = |media: &MediaStatus| {
         let MediaStatus { host_bytes, destage_bytes, relocation_bytes, metadata_bytes, .. } = media;

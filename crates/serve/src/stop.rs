@@ -9,10 +9,10 @@ use thermocline_types::Bytes;
 
 use crate::Error;
 
-/// Signals within this time are one: a terminal and whoever runs the server in it each send theirs. Chosen.
+/// Signals within this time count as one signal: a terminal and a supervisor in the terminal may both send one. Chosen.
 const ONE: Duration = Duration::from_secs(1);
 
-/// Between two looks at whether it is done: short against what a stop takes. Chosen, not measured.
+/// Interval between checks for the end of a stop: short against a stop's duration. Chosen, not measured.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Address space reserved for the stop, and the least address space to start with. Chosen: a few stacks of threads.
@@ -132,7 +132,7 @@ impl Stop {
 
     /// Waits until the stop is asked for. From then on everybody has this much time.
     pub(crate) fn begun(&mut self, patience: Duration) {
-        // The sender lives as long as this.
+        // The sender lives as long as this receiver.
         let _first = self.asked.recv();
         (self.counted, self.patience) = (Instant::now(), patience);
     }
@@ -162,7 +162,7 @@ impl Stop {
                 self.counted = Instant::now();
                 true
             }
-            // The sender lives as long as this.
+            // The sender lives as long as this receiver.
             Ok(()) | Err(_) => false,
         }
     }

@@ -27,8 +27,8 @@ const QUEUE: usize = 1 << 16;
 /// Text that is written at a time, and for how long it may wait. Chosen, not measured.
 const PIECE: usize = 256 << 10;
 const EVERY: Duration = Duration::from_secs(1);
-/// How often the queue is looked into when it is empty: to be woken by each request would cost those who ask more than
-/// the line does. Chosen, not measured: the queue holds 20 ms of 3 million requests a second.
+/// How often the queue is looked into when it is empty: a wake-up for each request would cost callers more than the
+/// trace line. Chosen, not measured: the queue holds 20 ms of 3 million requests a second.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A request of a volume, as it is recorded.
@@ -42,7 +42,7 @@ enum Message {
     End,
 }
 
-/// Where the targets put what they see.
+/// Where targets queue recorded requests.
 #[derive(Clone)]
 struct Desk {
     began: Instant,
@@ -57,14 +57,14 @@ pub struct Recorder {
     end: Receiver<io::Result<u64>>,
 }
 
-/// Records what goes to each target of an export, for those that come while the pool is served as well. Recording can
-/// begin and end at any time; clones are of the same.
+/// Records the requests to each export's target, including exports added while the pool is served. Recording can begin
+/// and end at any time. Clones share the recorder.
 #[derive(Clone)]
 pub struct Tap(Arc<Slot>);
 
 struct Slot {
     operator: Arc<dyn Operator>,
-    /// Whether there is a desk: what each request looks at.
+    /// Whether a desk exists; checked by each request.
     is_on: AtomicBool,
     desk: RwLock<Option<Desk>>,
     recorder: Mutex<Option<Recorder>>,
@@ -74,7 +74,7 @@ struct Slot {
 /// service that is started again records again.
 ///
 /// # Errors
-/// When none can be made.
+/// If the file cannot be created.
 fn new_file(path: &Path) -> Result<(File, PathBuf), Error> {
     /// More are kept by nobody.
     const MOST: u32 = 10_000;
@@ -102,7 +102,7 @@ impl Recorder {
     /// Records into a new file at `path`, compressed if its name ends in `.gz` or `.zst`.
     ///
     /// # Errors
-    /// When none can be made.
+    /// If the file cannot be created.
     fn start(path: &Path, operator: &Arc<dyn Operator>) -> Result<Recorder, Error> {
         let (file, path) = new_file(path)?;
         Ok(Recorder::to(file, &path, operator)?)
@@ -126,14 +126,14 @@ impl Recorder {
                     named.display()
                 ));
             }
-            // Whoever started it may be gone.
+            // The receiver may be gone.
             let _unheard = told.send(written);
         };
         thread::Builder::new().name("thermocline-trace".to_owned()).spawn(write)?;
         Ok(Recorder { desk, path, end })
     }
 
-    /// Writes what still waits, and says what the trace holds, unless that takes longer than `patience`.
+    /// Writes queued lines and reports the contents of the trace, within `patience`.
     fn finish(self, patience: Duration, operator: &dyn Operator) {
         let Recorder { desk, path, end } = self;
         let began = Instant::now();
@@ -186,7 +186,8 @@ impl Tap {
         Ok(path)
     }
 
-    /// Ends the recording, unless writing what waits takes longer than `patience`. Returns the file, if there was one.
+    /// Ends the recording, and waits up to `patience` for queued lines to be written. Returns the file; `None` if no
+    /// recording was running.
     pub fn stop(&self, patience: Duration) -> Option<PathBuf> {
         let recorder = self.recorder().take()?;
         self.hand(None);
@@ -202,7 +203,7 @@ impl Tap {
 
     fn hand(&self, desk: Option<Desk>) {
         let is_on = desk.is_some();
-        // Nothing that happens under the lock can leave it half changed.
+        // No panic under the lock can leave a half-made change.
         *self.0.desk.write().unwrap_or_else(PoisonError::into_inner) = desk;
         self.0.is_on.store(is_on, Ordering::Release);
     }

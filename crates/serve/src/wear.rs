@@ -1,4 +1,4 @@
-//! What a served pool tells of how its devices wear.
+//! Wear report of a served pool.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ pub struct WearReport {
     pub class: String,
     /// green, yellow or red.
     pub state: String,
-    /// What may be written to them.
+    /// Endurance of the devices: total bytes that may be written.
     pub endurance_bytes: u64,
-    /// Days for which that is to last.
+    /// Days that the endurance must last.
     pub service_days: u32,
     /// Written since the service began.
     pub written_bytes: u64,
-    /// Days by which that is ahead of what may be written.
+    /// Days by which writing is ahead of the budget.
     pub ahead_days: f64,
     /// Years that are left at the rate since the service began.
     pub years_left: Option<f64>,
@@ -45,7 +45,7 @@ impl WearReport {
         }
     }
 
-    /// What follows from it, where anything does.
+    /// Consequence of the wear state; empty if not red.
     fn consequence(&self) -> &'static str {
         match (self.state == Wear::Red.name(), self.class == FAST) {
             (false, _) => "",

@@ -43,7 +43,7 @@ pub fn load(path: impl AsRef<Path>) -> Result<RunSpec, Error> {
     spec::load(path.as_ref())
 }
 
-/// One combination of a sweep, and its record.
+/// A combination of a sweep with its record.
 #[derive(Debug)]
 pub struct Swept {
     /// The values.

@@ -18,9 +18,9 @@ use crate::{Error, ErrorKind, Volume};
 /// The last refusal of a device.
 pub(crate) type LastTrouble = Arc<Mutex<Option<Trouble>>>;
 
-/// An open pool. Dropping it closes it in order.
+/// An open pool. Dropping the pool closes it in order.
 ///
-/// The settings file is that of `thermocline format --example`.
+/// `thermocline format --example` prints an example of the settings file.
 #[derive(Debug)]
 pub struct Pool {
     inner: runtime::Pool,
@@ -123,7 +123,7 @@ impl Pool {
         self.volume(name)
     }
 
-    /// Gives a volume `bytes` bytes, a multiple of 4096; durable when this returns. Data beyond is gone.
+    /// Gives a volume `bytes` bytes, a multiple of 4096; durable when this returns. Data beyond the new size is lost.
     ///
     /// # Errors
     /// [`ErrorKind::NoVolume`], [`ErrorKind::OutOfRange`] for another size, [`ErrorKind::NoSpace`], [`ErrorKind::Io`].

@@ -13,20 +13,20 @@ use crate::settings::{DeviceKind, Settings};
 use crate::storage::Access;
 use crate::{Device, Remedy};
 
-/// What becomes of a device of a pool.
+/// A change of a device's state in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceChange {
-    /// It becomes one of the pool's. What is on it will be gone.
+    /// Adds the device to the pool. Previous contents are destroyed.
     Attach,
-    /// What it holds is copied to the others, and nothing more is written to it.
+    /// Copies the device's data to the remaining devices, and ends writes to the device.
     Drain,
-    /// It is not to be drained any more.
+    /// Ends draining; the device stays.
     Keep,
-    /// It is gone: what it held is lost, and nothing is asked of it any more.
+    /// Declares the device lost, with all data on it. The pool sends no further commands.
     Lose,
-    /// It was drained or lost, and leaves the pool.
+    /// Removes a drained or lost device from the pool.
     Detach,
-    /// It is larger than it was, and the pool uses all of it.
+    /// Uses the added space of a grown device.
     Grow,
 }
 
@@ -100,8 +100,7 @@ impl Settings {
         rest
     }
 
-    /// These settings without the devices that are none of the pool's: those that are not attached, and those that have
-    /// left it.
+    /// These settings without unattached devices and without devices that left the pool.
     #[must_use]
     pub fn of_pool(&self) -> Settings {
         let mut rest = self.clone();
@@ -119,7 +118,7 @@ impl Settings {
         }
     }
 
-    /// The group with a member at `path` is from now on as `other` names it. All else stays as it is named here.
+    /// Takes the group with a member at `path` from `other`. All further settings stay.
     pub fn take_group(&mut self, other: &Settings, path: &Path) {
         let group = other.groups().into_iter().find(|group| has(group, path)).unwrap_or_default();
         let Some(name) = group.first().and_then(|one| one.device().group()) else { return };
@@ -197,8 +196,8 @@ impl Settings {
         found.open(access)
     }
 
-    /// The storage of the pool on these devices without the one that they lack, which gets this state. It is in one of
-    /// `from`, where that is stated.
+    /// The storage of the pool without the missing device, which gets `state`. If `from` is given, the missing device's
+    /// state must be in `from`.
     fn gone(
         &self,
         path: &Path,
@@ -296,7 +295,8 @@ fn has(group: &[Settings], path: &Path) -> bool {
     group.iter().any(|one| one.device().path == path)
 }
 
-/// The number that a device of so many units gets: behind all others, or that of one that left.
+/// Number for a device of `units` units: the number of a detached device of equal size, else the next number, else the
+/// number of a smaller detached device.
 fn place_of(geometry: &Geometry, units: u32) -> Option<usize> {
     let devices = geometry.devices();
     let gone = |fits: fn(u32, u32) -> bool| {

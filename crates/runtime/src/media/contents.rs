@@ -1,4 +1,4 @@
-//! What a file or device holds, for whoever is about to overwrite it.
+//! Detects the contents of a file or device before overwriting.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -12,26 +12,26 @@ use thermocline_types::Bytes;
 use super::MediaError;
 use crate::storage::is_storage;
 
-/// What is there.
+/// Contents of a file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Nothing that anybody could miss: no file, or zeros as far as it was looked at.
     Nothing,
     /// A pool.
     Pool(PoolId),
-    /// Something that is known by its signature, such as a file system.
+    /// Contents with a known signature, such as a file system.
     Known(&'static str),
     /// Bytes that are not zero.
     Unknown,
 }
 
-/// Bytes at both ends that are looked at: every file system in use has something there.
+/// Bytes searched at both ends: every file system in use has data at an end.
 const HEAD: u64 = 4 << 20;
 const TAIL: u64 = 1 << 20;
 /// Bytes read where a superblock may begin.
 pub(super) const SUPERBLOCK: u64 = 4096;
 
-/// A signature: where it is, its bytes, and what has it. As `libblkid` of util-linux has them.
+/// A signature: offset, bytes, and name of the contents. Source: `libblkid` of util-linux.
 const SIGNATURES: [(usize, &[u8], &str); 14] = [
     (0x438, &[0x53, 0xEF], "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),
@@ -49,7 +49,7 @@ const SIGNATURES: [(usize, &[u8], &str); 14] = [
     (510, &[0x55, 0xAA], "a partition table or a FAT file system"),
 ];
 
-/// What is at `path`. Superblocks of a pool are looked for at distances of powers of two and of `units`.
+/// Contents at `path`. Superblocks of a pool are searched at distances of powers of two and of `units`.
 pub(super) fn look(path: &Path, units: &[Bytes]) -> Result<Contents, MediaError> {
     if !path.exists() {
         return Ok(Contents::Nothing);

@@ -46,12 +46,12 @@ pub enum MediaError {
         /// Where it was.
         path: PathBuf,
     },
-    /// There is a superblock, and this program cannot go by it.
+    /// The superblock found is not usable by this program.
     #[error("{}: the pool here cannot be opened: {error}", path.display())]
     Superblock {
         /// Where.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the superblock.
         error: DecodeError,
     },
     /// A device is of another pool than the first.
@@ -85,7 +85,7 @@ pub enum MediaError {
         number: usize,
         /// Devices of the pool.
         of: usize,
-        /// Whether it is a fast one.
+        /// Whether the device is fast.
         fast: bool,
     },
     /// The members of a group cannot be used as they are.
@@ -112,10 +112,10 @@ pub enum MediaError {
     OneOfGroup {
         /// Where.
         path: PathBuf,
-        /// What the group keeps beside its data.
+        /// Redundancy of the group.
         level: RaidLevel,
     },
-    /// No group has a member there.
+    /// The path is no member of a group.
     #[error(
         "{} is no member of a group in the settings: set it as the path of one of the [[device]] with the same `mirror` or \
          `raid5` first",
@@ -144,7 +144,7 @@ pub enum MediaError {
         path: PathBuf,
         /// Why not.
         why: String,
-        /// What makes it possible.
+        /// The step that makes the change possible.
         remedy: Option<Remedy>,
     },
     /// The device with the records that count is not the one that was last used.
@@ -169,15 +169,15 @@ pub enum MediaError {
          a backup is all there is. Fast devices with `mirror` have a second copy"
     )]
     NoFast {
-        /// How it was missed.
+        /// Reason why the device was not found.
         why: Box<MediaError>,
     },
     /// A device for capacity is missing.
     #[error("{why}")]
     NoCapacity {
-        /// Where the settings say that it is.
+        /// Path of the device in the settings.
         path: PathBuf,
-        /// How it was missed.
+        /// Reason why the device was not found.
         why: Box<MediaError>,
     },
     /// No pool was found.
@@ -192,7 +192,7 @@ pub enum MediaError {
 }
 
 impl MediaError {
-    /// The step that resolves the error, if there is one.
+    /// The step that resolves the error, if any.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         match self {
@@ -219,7 +219,7 @@ impl MediaError {
         MediaError::NoChange { path: path.to_owned(), why: why.into(), remedy: Some(remedy) }
     }
 
-    /// Whether nothing is there, or no file.
+    /// Whether the device holds no pool, or the file is missing.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             MediaError::NoPool { .. } => true,

@@ -47,15 +47,15 @@ impl Settings {
 }
 
 impl Paths {
-    /// Opens each file and device again, beside those that the pool has open, but for those that `not_needed` names.
+    /// Opens each file and device a second time, except paths selected by `not_needed`.
     ///
     /// # Errors
-    /// [`MediaError`] of the first that cannot be opened, or is another one than before.
+    /// [`MediaError`] for the first file that cannot be opened or was replaced.
     pub fn open_all(&self, not_needed: impl Fn(&Path) -> bool) -> Result<HeldFiles, MediaError> {
         let mut held = Vec::new();
         for (path, was) in self.0.iter().filter(|(path, _)| !not_needed(path)) {
             let no = |source: io::Error| MediaError::Reopen { path: path.clone(), source };
-            // To open a block device for writing and close it again makes the system look at it anew.
+            // Opening a block device for writing and closing it makes the system rescan the device.
             let writes = matches!(was, Identity::File { .. });
             let file = OpenOptions::new().read(true).write(writes).open(path).map_err(no)?;
             if Identity::of(&file.metadata().map_err(no)?) != *was {

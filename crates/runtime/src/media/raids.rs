@@ -228,7 +228,7 @@ impl fmt::Display for RaidRefusal {
 }
 
 impl RaidRefusal {
-    /// The step that resolves it, if there is one.
+    /// The step that resolves the error, if any.
     pub(super) fn remedy(&self) -> Option<Remedy> {
         let keep = |side: usize, despite_loss| Remedy::Keep {
             path: self.paths[side].clone(),

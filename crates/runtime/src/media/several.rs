@@ -1,4 +1,4 @@
-//! Pools of several devices: all of them are found, told apart by what is on them, and used as one storage.
+//! Pools of several devices: all devices are found, identified by superblocks, and joined to a single storage.
 
 use std::path::PathBuf;
 
@@ -49,8 +49,8 @@ impl Settings {
         Ok(self.geometry_of_all(&groups, &layouts)?)
     }
 
-    /// The pool on these devices, and each of them, as the pool numbers them: by what is on them, in whatever order
-    /// they are named.
+    /// Finds the pool on these devices, with devices in the pool's numbering. Superblocks identify devices, so the
+    /// order in the settings does not matter.
     pub(super) fn find_all(&self) -> Result<PoolFound, MediaError> {
         let (found, missing) = self.find_named()?;
         let mut missing = missing.into_iter();
@@ -113,7 +113,7 @@ impl Settings {
         let mut groups = vec![None; geometry.devices().len()];
         for one in found {
             one.put(&geometry, &mut groups).map_err(|error| match &older_home {
-                // What it has of the devices is not so any more.
+                // The home's list of devices is out of date.
                 Some(path) => MediaError::OlderHome { path: path.clone() },
                 None => error,
             })?;

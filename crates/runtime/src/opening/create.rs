@@ -111,7 +111,7 @@ impl fmt::Display for LittleMemory {
 
 impl std::error::Error for LittleMemory {}
 
-/// A file that was not there before. Dropping this removes the file.
+/// A file made by this process. Dropping the guard removes the file.
 struct NewFile(Option<PathBuf>);
 
 impl NewFile {

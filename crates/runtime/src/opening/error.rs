@@ -66,7 +66,7 @@ impl std::error::Error for CarryOutError {}
 /// No volume has the name, or no name was given and the pool has not exactly one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeChoiceError {
-    /// The name; `None` if none was given.
+    /// The given name, if any.
     pub name: Option<String>,
     /// The names of all volumes.
     pub volumes: Vec<String>,

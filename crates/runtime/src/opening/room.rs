@@ -1,4 +1,4 @@
-//! Room for what a device holds that is to be drained.
+//! Makes room for the data of a device to be drained.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,17 +21,17 @@ const TICK: Duration = Duration::from_millis(100);
 /// After so many ticks in which nothing was under way collection frees no more. Chosen.
 const IDLE: u32 = 5;
 
-/// Has collection empty units until enough are on devices for capacity that stay when the one at `path` leaves. Does
-/// less where less can be done: whoever drains the device sees what is missing.
+/// Runs garbage collection until the remaining capacity devices have enough empty units without the device at `path`.
+/// Stops early if collection frees no more: the drain reports the shortage.
 ///
 /// # Errors
-/// When the pool cannot be opened or closed.
+/// If the pool cannot be opened or closed.
 pub(super) fn make(settings: &Settings, path: &Path) -> Result<(), OpeningError> {
     let leaves = settings.device_number(path)?;
     let leaves = leaves.ok_or_else(|| OpeningError::NoDevice { path: path.to_owned() })?;
     let media = settings.media(Access::ReadWrite)?;
     let mut config = settings.config(media.geometry)?;
-    // Collection goes on for as long as fewer are free than are to be held ahead.
+    // Collection continues while fewer than `ahead_units` units are free.
     config.gc.ahead_units = config.most_ahead();
     let began = Instant::now();
     let driver = Driver::open(config.clone(), media.storage)?;

@@ -56,8 +56,8 @@ impl Counts {
         all
     }
 
-    /// Bytes through simulated drives, if they have counted `now` since: those that hosts wrote, and those that were
-    /// programmed and erased. The rest is of `now` alone.
+    /// Counters of simulated drives over all openings; `now` is the current opening's. Only host, programmed and erased
+    /// bytes are summed; all further fields are of `now`.
     pub(super) fn drive(&self, now: Option<Counters>) -> Option<Counters> {
         let (now, Some(earlier)) = (now?, &self.drive) else { return now };
         let mut all = now;

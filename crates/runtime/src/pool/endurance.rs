@@ -48,30 +48,30 @@ impl Wear {
 
 /// Where yellow begins, in days. Chosen, not measured.
 const YELLOW: f64 = 0.5;
-/// What devices are to be spared of a day once they are red. Chosen, not measured: 2.4 hours without hosts' writes.
+/// Share of a day's budget by which red devices must recover. Chosen, not measured: 2.4 hours without host writes.
 const SPARED: f64 = 0.1;
-/// How often it is looked at.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How a class of media wears.
+/// Wear of a class of media.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WearStatus {
     /// The class.
     pub media: MediaClass,
-    /// What it may.
+    /// Stated endurance.
     pub endurance: Endurance,
     /// Bytes written since the pool was started.
     pub written: u64,
     /// Time since then.
     pub elapsed: Duration,
-    /// Days by which it is ahead of what it may be written.
+    /// Days by which writing is ahead of the budget.
     pub ahead_days: f64,
-    /// How far that is.
+    /// State derived from `ahead_days`.
     pub wear: Wear,
 }
 
 impl WearStatus {
-    /// Years that are left if it goes on like this; `None` before anything was written.
+    /// Years left at the present rate; `None` before the first write.
     #[must_use]
     pub fn years_left(&self) -> Option<f64> {
         /// Of a Julian year.
@@ -132,7 +132,7 @@ impl Governor {
         Governor { budgets: budgets.collect(), began: now, next: now }
     }
 
-    /// Looks, if it is time, at what was `written` to each class of media. Returns those whose state is another.
+    /// Periodically checks the bytes `written` to each class of media. Returns classes with a changed state.
     pub(super) fn look(
         &mut self,
         now: Instant,
@@ -149,7 +149,7 @@ impl Governor {
         changed.collect()
     }
 
-    /// Another engine will begin to count at 0; `written` is what this one has counted.
+    /// Keeps the counts of this engine (`written`), because the next engine counts from 0.
     pub(super) fn reopens(&mut self, now: Instant, written: impl Fn(MediaClass) -> u64) {
         let elapsed = now.saturating_duration_since(self.began);
         for budget in &mut self.budgets {
@@ -158,20 +158,20 @@ impl Governor {
         }
     }
 
-    /// Whether what hosts write is to be kept from fast devices.
+    /// Whether host writes must bypass fast devices.
     pub(super) fn spares_fast(&self) -> bool {
         let fast = |budget: &&Budget| budget.status.media == MediaClass::Fast;
         self.budgets.iter().find(fast).is_some_and(|budget| budget.status.wear == Wear::Red)
     }
 
-    /// How each class wears of which anything is stated, as it was when it was last looked at.
+    /// Wear of each class with a stated endurance, at the last check.
     pub(super) fn status(&self) -> Vec<WearStatus> {
         self.budgets.iter().map(|budget| budget.status).collect()
     }
 }
 
 impl Service {
-    /// Keeps what hosts write from fast devices that wear too fast, and tells of it.
+    /// Diverts host writes from fast devices that wear too fast, and reports changes.
     pub(super) fn govern(&mut self) {
         let engine = self.driver.engine();
         let changed =

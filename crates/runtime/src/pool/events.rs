@@ -9,10 +9,10 @@ use super::scrubbing::unix_seconds;
 use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, WearStatus};
 use crate::Trouble;
 
-/// Something that an operator may want to know.
+/// News for the operator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The device failed to do something; what that means for the pool comes as a notice.
+    /// A command of the device failed. A notice reports the consequence for the pool.
     Trouble(Trouble),
     /// What the engine has to tell, but for damage.
     Notice(Notice),
@@ -25,9 +25,10 @@ pub enum Event {
     /// A file of the pool was removed or cut off, as [`crate::storage::Storage::lost`]: nothing but reads is carried
     /// out from now on.
     Lost(String),
-    /// A device does not end its commands in time, as [`crate::storage::Storage::overdue`]; `None` when all do again.
+    /// A device completes commands too late, as [`crate::storage::Storage::overdue`]; `None` when all devices are in
+    /// time again.
     Overdue(Option<String>),
-    /// A scrub on the schedule has begun, has gone on for a while, or has ended: the record is to be stored.
+    /// A scheduled scrub has begun, progressed or ended: the record must be stored.
     Scrub(ScrubRecord),
 }
 
@@ -44,7 +45,7 @@ pub struct DamageFound {
 pub type Listener = Box<dyn FnMut(Event) + Send>;
 
 impl Service {
-    /// Tells of everything that happened.
+    /// Reports all events since the last call.
     pub(super) fn tell(&mut self) {
         for trouble in self.driver.take_troubles() {
             (self.listener)(Event::Trouble(trouble));

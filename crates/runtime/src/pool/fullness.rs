@@ -56,13 +56,13 @@ const SLACK: f64 = 0.01;
 /// How full a pool is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fullness {
-    /// What is taken, and the capacity.
+    /// Occupied bytes and capacity.
     pub occupancy: Occupancy,
     /// The marks.
     pub marks: FullnessMarks,
     /// How near the pool is to refusing writes.
     pub level: FullnessLevel,
-    /// Since when it has been at this level; when the pool was started, if it was so from the start.
+    /// Time of the last change of level, or of the pool's start.
     pub since: SystemTime,
     /// Writes that were refused since the pool was started.
     pub refused_writes: u64,
@@ -94,7 +94,7 @@ impl FullnessMarks {
 #[derive(Debug)]
 pub(super) struct Gauge {
     seen: Fullness,
-    /// Writes that this engine refused, of which earlier ones know nothing.
+    /// Writes refused by this engine; earlier engines' refusals are not included.
     refused: u64,
 }
 
@@ -158,7 +158,7 @@ impl Pool {
     /// As there, and [`HostError::Failed`] of a pool that is closed.
     pub fn reserve_for(&self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        // Whoever asked waits below.
+        // The caller waits below, so the receiver exists.
         let answer = Box::new(move |result| _ = sender.send(result));
         self.shared.push(Job::Reserve { volume, blocks, answer }, None);
         receiver.recv().unwrap_or(Err(HostError::Failed))

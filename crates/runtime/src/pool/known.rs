@@ -9,7 +9,7 @@ use thermocline_target::Clock;
 use super::VolumeLimits;
 use super::traffic::TrafficCounters;
 
-/// A volume as its handles know it.
+/// State shared by the handles of a volume.
 pub(super) struct Known {
     pub(super) id: VolumeId,
     pub(super) name: VolumeName,
@@ -30,7 +30,7 @@ impl Known {
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
-        // Nothing that happens under the lock can leave it half changed.
+        // No panic under the lock can leave a half-made change.
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the buckets of a [`Latencies`], in microseconds; whatever took longer is in one more bucket. Chosen: a
-/// read from memory is in the first, a stalled device in the last, and each is about twice the one before.
+/// Upper ends of the buckets of a [`Latencies`], in microseconds; a last bucket counts longer times. Chosen: a read
+/// from memory is in the first, a stalled device in the last, and each is about twice the one before.
 pub const LATENCY_BUCKETS_MICROS: [u32; 15] = [
     20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
     1_000_000,
@@ -42,7 +42,7 @@ impl LatencyCounters {
 }
 
 impl Latencies {
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Latencies) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;

@@ -24,7 +24,7 @@ impl Lost {
         self.is_lost && !matches!(what, HostRequest::Read { .. } | HostRequest::Close)
     }
 
-    /// How long nobody has to look again.
+    /// Time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let passed = self.looked.map(|looked| now.saturating_duration_since(looked));
         let left = EVERY.saturating_sub(passed.unwrap_or(EVERY));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Watches for how long something has been at risk.
 #[derive(Debug)]
 pub(super) struct Overdue {
-    /// How long it may be; `None`: for ever.
+    /// Longest time unflushed; `None`: for ever.
     after: Option<Duration>,
     since: Option<Instant>,
 }
@@ -29,7 +29,7 @@ impl Overdue {
         due
     }
 
-    /// How long nobody has to look again.
+    /// Time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
         let (after, since) = self.after.zip(self.since)?;
         Some(after.saturating_sub(now.saturating_duration_since(since)))

@@ -1,4 +1,4 @@
-//! What of a volume is mapped: a question that is answered in pieces, each in the volume's turn.
+//! Questions for the mapped extents of a volume, answered in pieces, each in the volume's turn.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const LOOKED_AT: u64 = 32 << 10;
 /// Which blocks of an extent are mapped.
 pub(super) struct Question {
     pub(super) known: Arc<Known>,
-    /// What was not looked at yet.
+    /// Blocks still to be looked at.
     rest: Extent,
     found: Vec<target::Extent>,
     tally: Tally,
@@ -39,7 +39,7 @@ impl Question {
         Question { known: Arc::clone(known), rest, found: Vec::new(), tally, done }
     }
 
-    /// What the next piece counts for. The limits of the volume count the question once.
+    /// Cost of the next piece. The limits of the volume count the question once.
     pub(super) fn cost(&self) -> Cost {
         let looked_at = self.rest.blocks.min(PIECE);
         Cost { limited: self.found.is_empty(), looked_at, ..Cost::default() }

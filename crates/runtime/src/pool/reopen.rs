@@ -26,10 +26,10 @@ pub enum ReopenError<E> {
     Closed,
 }
 
-/// What opens a pool again: called with the error if it could not be closed.
+/// Reopens a pool; called with the error if closing failed.
 type Open = Box<dyn FnOnce(Result<(), HostError>) -> Option<Driver<AnyStorage>> + Send>;
 
-/// What opens a pool again.
+/// The steps that reopen a pool.
 pub(super) struct Reopening(Open);
 
 impl Reopening {
@@ -58,7 +58,7 @@ impl Pool {
         back: impl FnOnce() -> Option<Driver<AnyStorage>> + Send + 'static,
     ) -> Result<(), ReopenError<E>> {
         let (sender, answer) = mpsc::channel();
-        // Whoever asked waits below.
+        // The caller waits below, so the receiver exists.
         self.begin_reopen(hold, open, back, move |result| _ = sender.send(result));
         answer.recv().unwrap_or(Err(ReopenError::Closed))
     }

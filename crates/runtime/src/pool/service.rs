@@ -22,7 +22,7 @@ use crate::{AnyStorage, Buffer, Driver, Ended};
 /// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
 const PIECES: u32 = 4;
 
-/// What runs on the thread.
+/// State of the pool's thread.
 pub(super) struct Service {
     pub(super) driver: Driver<AnyStorage>,
     pub(super) shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(super) struct Service {
     /// Empty between steps.
     ended: Vec<Ended>,
     pub(super) listener: Listener,
-    /// Who works here as well, and what both wait for.
+    /// The poller on this thread, and the descriptor of the pool's storage.
     pub(super) poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
     overdue: Overdue,
     pub(super) governor: Governor,
@@ -135,10 +135,10 @@ impl Service {
             return Some(self);
         }
         let reserves = self.driver.engine().volumes();
-        // Its files are locked for as long as it is there.
+        // The driver holds locks on the files until dropped.
         drop(self.driver);
         let Some(driver) = reopening.open() else {
-            // The poller may have volumes, and those must find the pool closed.
+            // The poller may hold volumes; their requests must fail as on a closed pool.
             self.shared.close();
             return None;
         };
@@ -147,7 +147,7 @@ impl Service {
         Some(self)
     }
 
-    /// How long nothing needs to be done though nothing happens.
+    /// Time until the next work without outside events.
     fn wait(&self, held: Held) -> Option<Duration> {
         let now = self.driver.clock().now();
         let limits = match held {
@@ -157,7 +157,7 @@ impl Service {
         [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
-    /// The poller's turn, if there is one. What waits for the engine or for a limit is no reason to hurry.
+    /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason to hurry.
     fn give_turn(&mut self, held: Held) {
         let (news, closed) = {
             let queue = self.shared.queue();
@@ -171,7 +171,7 @@ impl Service {
             };
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some((poller, descriptor)) = &mut self.poller else { return };
-        // What cannot be waited for is looked at again and again.
+        // Without a descriptor, completions must be polled.
         let blind = descriptor.is_none() && !self.driver.device().is_idle();
         let wait = wait.chain(blind.then_some(BLIND)).min();
         let hurry = news || !self.driver.is_settled();
@@ -179,11 +179,11 @@ impl Service {
         poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
     }
 
-    /// Flushes if hosts wrote something long ago and nobody has flushed it since.
+    /// Flushes if host data has been unflushed for too long.
     fn flush_what_is_overdue(&mut self) {
         let at_risk = self.driver.engine().at_risk_blocks() > 0;
         if self.overdue.is_due(self.driver.clock().now(), at_risk) {
-            // If it fails, a notice says so.
+            // A notice reports a failed flush.
             let answer = Answer::call(|_| {});
             let what = HostRequest::Flush;
             self.waiting.push(OF_POOL, Cost::of(&what), Job::Request { what, answer });
@@ -194,7 +194,7 @@ impl Service {
     pub(super) fn register(&mut self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
         let Some(descriptor) = descriptor else { return Err(poller) };
-        // Whoever wakes from now on wakes the poller; the descriptor tells of those who were about to.
+        // From now on, wake-ups go to the poller. Wake-ups in progress show on the descriptor.
         let _first = self.shared.wake_poller.set(poller.waker());
         self.poller = Some((poller, Some(descriptor)));
         Ok(())
@@ -205,8 +205,8 @@ impl Service {
         !self.shared.queue().jobs.is_empty()
     }
 
-    /// Takes what is in the queue; returns whether it was closed. What waits is bounded as well: so many requests of
-    /// each volume.
+    /// Takes all jobs of the queue. Returns whether the queue was closed. Waiting requests are bounded as well, per
+    /// volume.
     fn take_jobs(&mut self) -> bool {
         let mut jobs = std::mem::take(&mut self.jobs);
         let (limits, closed) = {
@@ -281,7 +281,7 @@ impl Service {
                     look(&View { engine, earlier, drive, wear, fullness, scrubs });
                 }
                 Job::Register { poller, refused } => {
-                    // Whoever asked waits.
+                    // The caller waits for a refusal.
                     _ = self.register(poller).map_err(|poller| refused.send(poller));
                 }
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
@@ -316,7 +316,7 @@ impl Service {
         cost: Cost,
     ) -> Result<(), Job> {
         let id = RequestId(self.answers.insert((answer, cost.is_request.then_some(volume))) as u64);
-        // The handles in it are cheap to clone; the engine keeps what it takes.
+        // Cloning is cheap: requests hold handles of buffers. The engine keeps an accepted request.
         let taken = self.driver.submit(id, what.clone());
         if taken == Err(Rejected::Busy) {
             let (answer, _) = self.answers.remove(id.0 as usize);
@@ -338,7 +338,7 @@ impl Service {
     }
 }
 
-/// What comes after a step.
+/// The next move after a step.
 pub(super) enum Next {
     /// Another one.
     Step,

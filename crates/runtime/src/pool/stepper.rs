@@ -66,7 +66,7 @@ impl Stepper {
         }
     }
 
-    /// Jobs of the thread itself wake nobody.
+    /// Jobs from the thread itself need no wake-up.
     fn is_thread(&self, is: bool) {
         if let Some(service) = &self.service {
             service.shared.queue().thread = is.then(|| thread::current().id());

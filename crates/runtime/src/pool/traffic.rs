@@ -7,7 +7,7 @@ use thermocline_target::Request;
 
 use super::latency::{Latencies, LatencyCounters};
 
-/// What was asked for.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads.
@@ -20,7 +20,7 @@ pub enum Operation {
     Trim,
     /// Zeroing, and trims that have to be durable.
     Zeroes,
-    /// Questions for what is mapped.
+    /// Questions for mapped extents.
     Extents,
 }
 
@@ -48,7 +48,7 @@ impl Operation {
         }
     }
 
-    /// What `request` asks for.
+    /// Operation of `request`.
     pub(super) fn of(request: &Request) -> Operation {
         match request {
             Request::Read { .. } => Operation::Read,
@@ -65,11 +65,11 @@ impl Operation {
 pub struct Traffic {
     /// How many, by [`Operation`].
     pub requests: [u64; 6],
-    /// Bytes that those addressed that succeeded.
+    /// Bytes addressed by successful requests.
     pub bytes: [u64; 6],
     /// How many failed.
     pub errors: u64,
-    /// From when a volume was handed a request until it had the answer.
+    /// Times from a request's arrival at the volume to its answer.
     pub latencies: [Latencies; 6],
 }
 
@@ -83,7 +83,8 @@ pub(super) struct TrafficCounters {
 }
 
 impl TrafficCounters {
-    /// Counts a request that was answered after `time`; with the bytes that it addressed if it succeeded.
+    /// Counts a request answered after `time`. `bytes` is the addressed bytes of a successful request; `None` for a
+    /// failed request.
     pub(super) fn count(&self, operation: Operation, bytes: Option<u64>, time: Duration) {
         let index = operation as usize;
         self.requests[index].fetch_add(1, Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl TrafficCounters {
 }
 
 impl Traffic {
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of `other`.
     pub(super) fn add(&mut self, other: &Traffic) {
         for index in 0..Operation::ALL.len() {
             self.requests[index] += other.requests[index];

@@ -34,34 +34,34 @@ const QUANTUM: u64 = 256 << 10;
 /// Bytes charged for each request in addition to its length. Chosen, not measured.
 const REQUEST: u64 = 4096;
 
-/// Bytes that each block of a trim counts for: those of its entry in the map. Chosen, not measured.
+/// Bytes charged for each trimmed block: the size of a map entry. Chosen, not measured.
 const TRIMMED: u64 = 8;
 
-/// Most bytes that a trim counts for: the engine does a long one in pieces, with what others ask for in between.
-/// Chosen, not measured.
+/// Most bytes charged for a trim: the engine splits a long trim, and runs further requests in between. Chosen, not
+/// measured.
 const TRIM: u64 = 4 * QUANTUM;
 
-/// Bytes that each block counts for of which is asked whether it is mapped. Chosen: two pieces of a question take about
-/// as long as a turn of small requests.
+/// Bytes charged for each block of a question for mapped blocks. Chosen: two pieces of a question take about as long as
+/// a turn of small requests.
 const LOOKED_AT: u64 = 64;
 
-/// Most shares of a volume: with one of so many, others have a turn every 256 MiB at least. Chosen, not measured.
+/// Largest share of a volume: even then the remaining volumes have a turn at least every 256 MiB. Chosen, not measured.
 const MOST_SHARES: u32 = 1000;
 
-/// Least bytes per second that a volume may be held to: with one block, as with one request, something is done each
+/// Smallest bandwidth limit, bytes per second. A limit of a block, like a limit of a request, allows progress every
 /// second. Chosen.
 const LEAST_BANDWIDTH: u64 = Bytes::BLOCK.0;
 
-/// How long what a limit allows is saved up. Chosen: bursts are shorter than people notice.
+/// Time for which an unused allowance accumulates. Chosen: bursts are shorter than people notice.
 const SAVED: Duration = Duration::from_millis(100);
 
-/// What a volume may do beside others.
+/// Share and limits of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeLimits {
-    /// Its part of what the pool can do when others want it as well, in proportion to theirs; at least 1.
+    /// Share of the pool's throughput under contention, in proportion to competing volumes' shares; at least 1.
     pub share: u32,
-    /// Reads, writes, trims, zeroings and questions for what is mapped per second, each piece of a long read or write
-    /// for itself; `None` is no limit.
+    /// Reads, writes, trims, zeroings and questions for mapped extents per second. Each piece of a long read or write
+    /// counts; `None` is no limit.
     pub iops: Option<u64>,
     /// Bytes read, written or zeroed per second; `None` is no limit.
     pub bandwidth: Option<u64>,
@@ -82,7 +82,7 @@ pub enum VolumeLimitError {
 }
 
 impl VolumeLimitError {
-    /// What the limit is called in settings.
+    /// Name of the limit in settings.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Default for VolumeLimits {
     }
 }
 
-/// What a request counts for.
+/// Cost of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     /// Whether the limits apply: they do not to flushes and to what concerns no volume.
@@ -158,7 +158,7 @@ impl Cost {
         }
     }
 
-    /// What a turn pays for it. Bytes that are trimmed are not moved.
+    /// Cost charged to the volume's turn. Trimmed bytes are not moved, so they are charged less.
     fn of_turn(self) -> u64 {
         let looked_at = self.looked_at * LOOKED_AT;
         REQUEST + self.bytes + (self.trimmed * TRIMMED).min(TRIM) + looked_at
@@ -170,11 +170,11 @@ impl Cost {
 pub(super) enum Turn<J> {
     /// This is handed on; [`Turns::put_back`] takes it back as if it had not been.
     Job(J, u32, Cost),
-    /// Nobody's before this time.
+    /// No request may start before this time.
     Later(Instant),
     /// Nobody's before there is more room in the write cache.
     Full,
-    /// Nobody waits.
+    /// No request waits.
     Nobody,
 }
 
@@ -182,7 +182,7 @@ pub(super) enum Turn<J> {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_second: u64,
-    /// What can be used; below zero when one request took more than there was.
+    /// Allowance left; below zero after a request larger than the allowance.
     left: f64,
     since: Instant,
 }
@@ -206,14 +206,14 @@ impl Bucket {
     }
 }
 
-/// What waits of a volume.
+/// Queued requests of a volume.
 #[derive(Debug)]
 struct Line<J> {
     jobs: VecDeque<(J, Cost)>,
     share: u64,
-    /// Bytes that it may bring in this turn.
+    /// Bytes left for the volume in this turn.
     deficit: u64,
-    /// Blocks of its writes that take up room in the write cache.
+    /// Blocks of the volume's writes in the write cache.
     held: u64,
     /// Requests of the volume in the engine.
     slots: u64,
@@ -234,7 +234,7 @@ impl<J> Line<J> {
         }
     }
 
-    /// When its first request is within the limits, and what that counts for.
+    /// Time when the first request is within the limits, and the request's cost.
     fn first(&mut self, now: Instant) -> Option<(Instant, Cost)> {
         let &(_, cost) = self.jobs.front()?;
         let buckets = [&mut self.requests, &mut self.bytes].into_iter().flatten();
@@ -257,13 +257,13 @@ impl<J> Line<J> {
     }
 }
 
-/// Requests that wait for the engine, of each volume apart. Volume 0 is what concerns no volume.
+/// Queued requests by volume. Volume 0 holds requests without a volume.
 #[derive(Debug)]
 pub(super) struct Turns<J> {
     lines: BTreeMap<u32, Line<J>>,
-    /// Volumes with requests, the one whose turn it is first.
+    /// Volumes with requests, in the order of turns.
     round: VecDeque<u32>,
-    /// Whether that one was given what its share allows.
+    /// Whether the first volume of the round has received its quantum.
     begun: bool,
     room: Room,
     slots: Slots,
@@ -343,7 +343,7 @@ impl<J> Turns<J> {
         self.round.is_empty()
     }
 
-    /// Takes the request whose turn it is.
+    /// Takes the next request.
     pub(super) fn next(&mut self, now: Instant) -> Turn<J> {
         let (mut passed, mut soonest, mut full) = (0, None::<Instant>, false);
         while let Some(&volume) = self.round.front() {
@@ -352,7 +352,7 @@ impl<J> Turns<J> {
             let over = cost.written > 0 && self.room.is_used_up_by(line)
                 || cost.is_request && self.slots.are_used_up_by(line);
             if ready > now || over {
-                // Who waits for a limit or for room saves up no turns.
+                // A volume held by a limit or by room accumulates no deficit.
                 line.deficit = 0;
                 if ready > now {
                     soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));

@@ -1,4 +1,4 @@
-//! What may be written to devices.
+//! Endurance of devices.
 
 use thermocline_format::MediaClass;
 
@@ -10,9 +10,8 @@ use crate::Endurance;
 const SERVICE_DAYS: u32 = 5 * 365;
 
 impl Settings {
-    /// What may be written to each class of media of which it is stated: to all of its devices together, to the sides
-    /// of a mirrored pair what the one may that may less, and to a striped group that of each member with data in a
-    /// row.
+    /// Endurance of each class of media, where stated: the sum over all devices of the class. A mirrored pair counts
+    /// the smaller endurance of both sides. A striped group sums the members that hold the data of a row.
     #[must_use]
     pub fn endurance(&self) -> Vec<(MediaClass, Endurance)> {
         let days = self.pool.upkeep.service_days.unwrap_or(SERVICE_DAYS);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// What two paths have in common that lead to one file.
+/// Identity of a file, equal for all paths of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FileAt {
     /// The number of a block device, whatever its file is called.
@@ -18,7 +18,7 @@ pub(super) enum FileAt {
 /// Links that lead on from one to the next at most, as many as the kernel follows (path_resolution(7)).
 const LINKS: usize = 40;
 
-/// The file at `path`, or the one that would be made there; `None` where neither can be told.
+/// Identity of the file at `path`, or of a file created at `path`; `None` if unknown.
 pub(super) fn file_at(path: &Path) -> Option<FileAt> {
     if let Ok(found) = fs::metadata(path) {
         let is_block = found.file_type().is_block_device();

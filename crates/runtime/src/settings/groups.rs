@@ -1,4 +1,4 @@
-//! Devices that are one to the pool: the sides of a mirrored pair, the members of a striped group.
+//! Groups of devices used as a single device: the sides of a mirrored pair, the members of a striped group.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::storage::GroupKind;
 const FILL_RATE: u64 = 200 << 20;
 
 impl DeviceSettings {
-    /// The group that it is a member of: its kind, and its name.
+    /// Kind and name of the device's group.
     #[must_use]
     pub fn group(&self) -> Option<(GroupKind, &str)> {
         self.group.as_ref().map(|group| (group.kind, group.name.as_str()))

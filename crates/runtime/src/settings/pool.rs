@@ -15,7 +15,7 @@ use crate::storage::IoEngine;
 const FILL_RATE: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 40);
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const THREADS: RangeInclusive<u32> = 1..=1024;
-/// As many files as Linux lets a process have, if nobody told it otherwise (`fs.nr_open`).
+/// Default maximum of open files per process on Linux (`fs.nr_open`).
 const CONNECTIONS: RangeInclusive<u32> = 1..=1 << 20;
 /// Up to a day. Chosen, not measured.
 const PATIENCE: RangeInclusive<u32> = 0..=86_400;
@@ -230,7 +230,7 @@ impl<'de, S: Section> DeserializeSeed<'de> for Put<'_, S> {
     }
 }
 
-/// Characters of a line of the example, and the column of what stands behind a value.
+/// Characters per line of the example, and column of the comment behind a value.
 const WIDTH: usize = 120;
 const COLUMN: usize = 32;
 

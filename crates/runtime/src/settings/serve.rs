@@ -44,8 +44,8 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// Connections at once that can be asked for: as many files as Linux lets a process have, if nobody told it
-    /// otherwise (`fs.nr_open`).
+    /// Connections at once that can be asked for: the default maximum of open files per process on Linux
+    /// (`fs.nr_open`).
     pub const CONNECTIONS: RangeInclusive<u64> = 1..=1 << 20;
     /// Seconds of patience that can be asked for: up to a day. Chosen, not measured.
     pub const PATIENCE: RangeInclusive<u64> = 0..=86_400;
@@ -100,7 +100,7 @@ impl ServeSettings {
     }
 }
 
-/// Whether a text has the form of an address; whether it can be had is seen when somebody listens there.
+/// Whether a text has the form of an address. Listening shows whether the address is available.
 fn is_address(text: &str) -> bool {
     let parts = text.rsplit_once(':');
     parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())

@@ -36,7 +36,7 @@ where
     deserializer.deserialize_any(Text(PhantomData)).map(Some)
 }
 
-/// One table, or an array of them.
+/// A single table or an array of tables.
 pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -14,10 +14,10 @@ pub const BLOCK: usize = 4096;
 
 type Bytes4K = Arc<[u8]>;
 
-/// Blocks by number; those that are not there are zeros.
+/// Blocks by number. Absent blocks read as zeros.
 pub type Blocks = BTreeMap<u64, Bytes4K>;
 
-/// Something that was done to a drive and may be lost: blocks that were written, `None` where they were reset.
+/// A change of a drive that a power cut may lose: written blocks, or `None` for reset blocks.
 #[derive(Clone)]
 pub struct Change {
     first: u64,
@@ -26,12 +26,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// What it makes of a block, if anything.
+    /// The change's contents of a block, if the block is in the change.
     fn of(&self, block: u64) -> Option<&Option<Bytes4K>> {
         self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
     }
 
-    /// Does it, or the first half of it: of one block, its first 64 bytes.
+    /// Applies the change. A torn change applies only the first half, or the first 64 bytes of a single block.
     fn apply(&self, to: &mut Blocks, torn: bool) {
         let half = if torn && self.blocks.len() > 1 { self.blocks.len() / 2 } else { usize::MAX };
         for (block, bytes) in (self.first..).zip(&self.blocks).take(half) {
@@ -56,12 +56,12 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Death {
     pub side: usize,
-    /// After so many commands of its own.
+    /// Commands of this drive before the death.
     pub after: u64,
     pub error: DeviceError,
 }
 
-/// A drive: what is durable, and what is not yet.
+/// A drive: durable blocks, and changes in the volatile cache.
 #[derive(Clone, Default)]
 pub struct DriveState {
     pub durable: Blocks,
@@ -76,7 +76,7 @@ impl DriveState {
         newest.map_or_else(|| self.durable.get(&block), Option::as_ref)
     }
 
-    /// What is left after a power cut: `fates` says of each change whether it is lost, there, or torn.
+    /// Contents after a power cut. `fates` decides for each change: lost, applied or torn.
     pub fn after_cut(&self, fates: &[u8]) -> Blocks {
         let mut left = self.durable.clone();
         for (change, fate) in self.cached.iter().zip(fates) {
@@ -98,9 +98,9 @@ pub struct BenchState {
     /// Blocks of a drive that it cannot read until they are written again.
     pub bad: BTreeSet<(usize, u64)>,
     pub done: u64,
-    /// Whether a reset leaves what was there.
+    /// Whether a reset keeps the old contents.
     pub keeps: bool,
-    /// Whether drives take their time, so that much is under way at once.
+    /// Whether drives delay completions, so that many commands are in flight.
     pub lazy: bool,
     number: u64,
     rng: Rng,
@@ -112,7 +112,7 @@ pub struct BenchState {
 pub struct Bench(Arc<Mutex<BenchState>>);
 
 impl Bench {
-    /// Drives with these contents, divided like this.
+    /// Drives with the contents `images` and the layout `layout`.
     pub fn new(images: impl IntoIterator<Item = Blocks>, layout: Layout, seed: u64) -> Bench {
         let new = |durable| DriveState { durable, ..DriveState::default() };
         let drives = images.into_iter().map(new).collect();
@@ -193,7 +193,7 @@ impl TestDrive {
                 drive.cached.push(Change { first, blocks, number });
             }
             Command::Flush(_) => {
-                // Only what was done when it was asked for, and what is below that.
+                // A flush covers only changes that preceded its submission.
                 let kept: Vec<Change> =
                     drive.cached.iter().filter(|change| change.number > asked).cloned().collect();
                 for change in drive.cached.drain(..).filter(|change| change.number <= asked) {
@@ -224,7 +224,7 @@ impl Storage for TestDrive {
         if self.queue.is_empty() {
             return;
         }
-        // Some of them, in any order; of a lazy drive now and then none.
+        // Completes some commands in random order; a lazy drive may complete zero.
         let least = u64::from(!state.lazy);
         let some = least + state.rng.below(self.queue.len() as u64 + 1 - least);
         for _ in 0..some {

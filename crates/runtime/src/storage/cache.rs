@@ -1,9 +1,9 @@
 //! The system's cache before a file, which may show what is not on media.
 //!
-//! When writing to media fails, Linux says so once, counts the pages as written, goes on showing them, and the next
-//! `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). Who
-//! believed them after a restart would build on what is gone with the next power cut. So a file is read from media:
-//! what can be made durable is, and what the cache still holds is dropped before anything is read.
+//! When writing to media fails, Linux reports the error once and marks the pages clean. Later reads return the pages,
+//! and the next `fdatasync` succeeds (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
+//! 2020). A restarted process that trusts the pages would build on data that the next power cut loses. So a file is
+//! read from media: dirty pages are made durable, and all cached pages are dropped before the first read.
 
 use std::fs::File;
 use std::io;
@@ -22,16 +22,16 @@ const TRIES: u32 = 4;
 /// # Errors
 /// When what was written earlier cannot be made durable, or the file system can neither drop its pages nor do without.
 pub(super) fn read_from_media(file: &File) -> io::Result<()> {
-    // An error of an earlier process that nobody was told of is told now. What it is about is lost, and is dropped
-    // below; so only a second error is one.
+    // The first fdatasync may report an unreported error of an earlier process. The data concerned is lost already, and
+    // its pages are dropped below. So only an error of the second call counts.
     if rustix::fs::fdatasync(file).is_err() {
         rustix::fs::fdatasync(file)?;
     }
     drop_pages(file)
 }
 
-/// As [`read_from_media`], for whoever looks at a file before it is opened. What fails here fails again then; a file
-/// that somebody has open is left alone.
+/// As [`read_from_media`], for callers that inspect a file before opening. Errors are ignored: opening fails with the
+/// same error. A locked file is left alone.
 pub(crate) fn forget(path: &Path) {
     if super::is_storage(path).is_err() {
         return;
@@ -60,7 +60,7 @@ fn drop_pages(file: &File) -> io::Result<()> {
         .map_err(|Errno { .. }| io::Error::other(STUCK))
 }
 
-/// What to do about pages that stay.
+/// Advice about pages that stay in the cache.
 #[cfg(target_os = "linux")]
 const STUCK: &str = "the system keeps pages of the file in its cache, which may differ from what is on media, and the \
                      file system has no O_DIRECT: end the programs that have the file mapped or read it, or mount the \

@@ -37,7 +37,7 @@ pub(crate) struct Deadline {
     path: PathBuf,
     limit: Duration,
     late: Late,
-    /// Commands under way in the order of their numbers, which are their tokens; `None` for those that ended.
+    /// Commands in flight by number, which is the token; `None` for ended commands.
     flying: VecDeque<Option<Flight>>,
     /// The number of the first.
     first: u64,

@@ -18,14 +18,14 @@ pub struct OpenError {
     source: Option<io::Error>,
 }
 
-/// What was wrong.
+/// Reason of the failed opening.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenErrorKind {
     /// The system refused.
     #[error("cannot be opened")]
     System,
-    /// Somebody else has it.
+    /// The file or device is in use.
     #[error("is in use{}", .0.as_ref().map(|holder| format!(": {holder}")).unwrap_or_default())]
     InUse(Option<Holder>),
     /// It is neither a regular file nor a block device.
@@ -45,9 +45,9 @@ pub enum OpenErrorKind {
     /// The device cannot transfer logical blocks of this size.
     #[error("has logical blocks of {has} bytes; {wanted} were asked for")]
     LogicalBlock {
-        /// Those of the device.
+        /// Units of the device.
         has: u32,
-        /// Those of the layout.
+        /// Units of the layout.
         wanted: u32,
     },
     /// The device is divided in a way that the format cannot describe.
@@ -75,19 +75,19 @@ impl OpenError {
         &self.path
     }
 
-    /// What was wrong.
+    /// Reason of the failed opening.
     #[must_use]
     pub fn kind(&self) -> &OpenErrorKind {
         &self.kind
     }
 }
 
-/// How a command failed: what that means to the engine, and what the system said.
+/// Failure of a command: the engine's error and the system's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// To the engine.
     pub error: DeviceError,
-    /// The error of the system; `None` where it was asked for nothing, as by a simulated drive that refuses.
+    /// The system's error; `None` without a system call, as for a refusal by a simulated drive.
     pub errno: Option<Errno>,
 }
 

@@ -35,7 +35,7 @@ pub struct Options {
     /// Whether a reset gives space back: a discard of a block device, a hole in a file; `None`: for block
     /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0057).
     pub discard: Option<bool>,
-    /// What may be done.
+    /// Permitted access.
     pub access: Access,
 }
 
@@ -72,7 +72,7 @@ struct Locked(Arc<fs::File>);
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        // If it fails, closing does it, later.
+        // After a failure, the lock ends later, when the file is closed.
         let _later = flock(&*self.0, FlockOperation::Unlock);
     }
 }
@@ -170,7 +170,7 @@ impl File {
         self.io.submit(token, Action::Call(self.resetting(unit)));
     }
 
-    /// What makes `unit` empty.
+    /// The call that empties `unit`.
     fn resetting(&self, unit: UnitId) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
         let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
@@ -187,7 +187,7 @@ impl File {
         })
     }
 
-    /// What makes `unit` read as zeros: a hole where the file system can make one.
+    /// The call that makes `unit` read as zeros: a hole if the file system supports holes.
     fn zeroing(&self, unit: UnitId) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
         let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
@@ -215,11 +215,11 @@ impl File {
 /// done. Chosen, not measured.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a regular file or a block device is at `path`, or nothing yet: nothing else can be read and written
-/// anywhere. It is asked before opening, because whoever opens a pipe waits for its other end.
+/// Accepts a regular file, a block device or a missing file at `path`: only files and block devices have random access.
+/// Call this check before opening: opening a pipe blocks until its other end opens.
 ///
 /// # Errors
-/// When it is something else.
+/// If `path` is a different kind of file.
 pub(crate) fn is_storage(path: &Path) -> Result<(), OpenError> {
     match fs::metadata(path).map(|found| found.file_type()) {
         Ok(found) if !found.is_file() && !found.is_block_device() => {
@@ -229,14 +229,14 @@ pub(crate) fn is_storage(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether somebody else has it.
+/// Whether another process has the file.
 fn is_taken(error: &io::Error) -> bool {
     [Errno::WOULDBLOCK, Errno::BUSY]
         .map(|errno| Some(errno.raw_os_error()))
         .contains(&error.raw_os_error())
 }
 
-/// Tries to get what somebody else may have.
+/// Retries `get` for a while if another process has the file.
 fn patiently<T>(get: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let began = Instant::now();
     loop {

@@ -150,7 +150,7 @@ impl GroupStatus {
         })
     }
 
-    /// The step that ends the risk, if there is one.
+    /// The step that ends the risk, if any.
     #[must_use]
     pub fn remedy(&self) -> Option<Remedy> {
         let member = self.members.iter().find(|one| one.standing != MemberState::Current);

@@ -1,4 +1,4 @@
-//! Who has a file or device, as Linux tells in `/proc` and `/sys`.
+//! Holders of a file or device, from Linux's `/proc` and `/sys`.
 
 use std::fmt;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-/// Who has a file or device.
+/// Holder of a file or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A process locked it.
     Process {
         /// Its number.
         id: u32,
-        /// Its name, if it can be told.
+        /// Name of the process, if known.
         name: Option<String>,
     },
-    /// It is mounted in this folder.
+    /// The device is mounted on this folder.
     Mount(String),
-    /// Another device of the kernel is made of it.
+    /// The device is part of this device of the kernel.
     Device(String),
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Who has what is at `path`; `None` if that cannot be told.
+/// Holder of the file at `path`; `None` if unknown.
 pub(super) fn of(path: &Path) -> Option<Holder> {
     let found = fs::metadata(path).ok()?;
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) struct Inline {
     wake: Arc<WakeEvent>,
 }
 
-/// What wakes.
+/// The wake-up event.
 struct WakeEvent {
     event: OwnedFd,
     /// Whether `event` is readable and nobody has read it.
@@ -67,7 +67,7 @@ impl Inline {
     pub(super) fn waker(&self) -> Waker {
         let wake = Arc::clone(&self.wake);
         Arc::new(move || {
-            // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
+            // It fails only when 2^64 - 2 wakes are pending; then the waiter wakes anyway.
             let _pending = rustix::io::write(&wake.event, &1_u64.to_le_bytes());
             wake.signalled.store(true, Ordering::Release);
         })

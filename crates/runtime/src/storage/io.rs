@@ -52,7 +52,7 @@ impl IoEngine {
 /// A job that is no transfer.
 pub(super) type Call = Box<dyn FnOnce() -> Result<(), Errno> + Send>;
 
-/// What to do with the file.
+/// An action on the file.
 pub(super) enum Action {
     /// Write the parts behind each other.
     Write { at: Bytes, parts: Vec<Buffer> },

@@ -1,4 +1,4 @@
-//! Linux's commands to block devices that no safe library has: discard, and those of zones.
+//! Linux's block-device commands without a safe library: discard and zone commands.
 //!
 //! Numbers and structures are those of the kernel's `include/uapi/linux/fs.h` and `include/uapi/linux/blkzoned.h`.
 //! Sectors have 512 bytes here, whatever the device's logical block.
@@ -65,7 +65,7 @@ pub(super) struct RawZone {
     pub(super) reserved_2: [u8; 24],
 }
 
-/// Zones that one report asks for. Chosen, not measured.
+/// Zones per report request. Chosen, not measured.
 const REPORTED: usize = 256;
 
 #[derive(Debug)]

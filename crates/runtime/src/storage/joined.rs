@@ -14,10 +14,11 @@ use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 /// A unit of a device that has left the pool, or is lost.
 const GONE: UnitReport = UnitReport { condition: UnitCondition::Offline, written: None };
 
-/// Several storages as one, whose units are counted through all of them. Logical blocks and units are of one size.
+/// Joins several storages; units are numbered consecutively over all storages. Logical blocks and units have equal
+/// sizes on all storages.
 ///
-/// Offsets are those of units side by side, whatever gaps there are on the storages themselves. Each of them is a
-/// device to be flushed on its own.
+/// Offsets count units without gaps, even if the storages have gaps between units. Each storage is a device with
+/// separate flushes.
 pub struct Joined {
     parts: Parts,
     /// The units of each part in the whole.
@@ -27,11 +28,10 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The first `units` units of each storage; of one that is none, the units are gone, and all that is asked of them
-    /// fails.
+    /// Joins the first `units` units of each storage. Units of a missing storage are offline, and their commands fail.
     ///
     /// # Panics
-    /// If there is none at all, if one has fewer units, or if they are not divided alike.
+    /// If all storages are missing, if a storage has fewer units, or if the layouts differ.
     #[must_use]
     pub fn new(storages: Vec<(Option<Box<dyn Storage>>, u32)>) -> Joined {
         let mut there = storages.iter().filter_map(|(storage, _)| storage.as_ref());
@@ -56,7 +56,7 @@ impl Joined {
         self.parts.get(part).expect("it is there")
     }
 
-    /// The part in which a byte is, and its offset there.
+    /// The part with byte `at`, and the offset within the part.
     fn place(&self, at: Bytes) -> (usize, Bytes) {
         let unit = self.layout.unit_of(at);
         let (part, own) = self.unit(unit);

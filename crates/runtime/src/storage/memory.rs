@@ -17,8 +17,8 @@ const LARGE_PAGE: usize = 2 << 20;
 #[derive(Debug)]
 pub struct Memory {
     layout: Layout,
-    /// Bytes of the units that were ever written; the others read as zeroes. A reset keeps them: to take and clear
-    /// memory anew for each life of a unit would cost about as much as writing it.
+    /// Bytes of units written at least once; unwritten units read as zeroes. A reset keeps the memory: to take and
+    /// clear memory anew for each life of a unit would cost about as much as writing it.
     units: Vec<Option<Box<[u8]>>>,
     ready: Vec<Ready>,
     inbox: Arc<Inbox>,
@@ -53,8 +53,8 @@ impl Memory {
         self
     }
 
-    /// Hands out completions in a random order that follows from `seed`, and not all at once. Writes are done no sooner
-    /// than that: who reads what is still being written reads what was there before.
+    /// Hands out completions in a random order derived from `seed`, and not all at once. A write takes effect at its
+    /// completion: an earlier read returns the old contents.
     #[must_use]
     pub fn with_shuffled_completions(mut self, seed: u64) -> Memory {
         self.shuffle = Some(Rng::new(seed));

@@ -12,16 +12,16 @@ use thermocline_types::{Bytes, UnitId};
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
 
-/// Looks like `base` with everything since done to it, while nothing is written there: a pool can be opened, recovered
-/// and even used on it as a trial. What was written takes memory, and is gone with this.
+/// A view of `base` with all later writes in memory; `base` is never written. A pool can be opened, recovered and even
+/// used on an overlay as a trial. Dropping the overlay discards the writes.
 #[derive(Debug)]
 pub struct Overlay<S> {
     base: S,
     /// Logical blocks that were written, by their first byte.
     written: BTreeMap<u64, Box<[u8]>>,
-    /// What the base said when this was made, and what happened to its units since.
+    /// Reports of the base's units, updated by later commands.
     reports: Result<Vec<UnitReport>, Fault>,
-    /// Units of which nothing on the base counts any more.
+    /// Units reset since: contents on the base are void.
     reset: Vec<bool>,
     /// Reads that the base works on.
     reads: FxHashMap<Token, (Bytes, Buffer)>,
@@ -29,7 +29,7 @@ pub struct Overlay<S> {
 }
 
 impl<S: Storage> Overlay<S> {
-    /// A view of `base` to which anything may be done.
+    /// A writable view of `base`.
     #[must_use]
     pub fn new(mut base: S) -> Overlay<S> {
         let reports = base.report();
@@ -38,7 +38,7 @@ impl<S: Storage> Overlay<S> {
         Overlay { base, written, reports, reset, reads, ready }
     }
 
-    /// Bytes that were written and not reset since: what this takes in memory.
+    /// Written bytes not reset since, held in memory.
     #[must_use]
     pub fn written(&self) -> Bytes {
         Bytes((self.written.len() * self.block()) as u64)
@@ -79,7 +79,7 @@ impl<S: Storage> Overlay<S> {
         }
     }
 
-    /// Puts over what was read from `at` on what was written there.
+    /// Copies written blocks over the bytes read from the base at `at`.
     fn cover(&self, at: Bytes, into: &Buffer) {
         let end = at.0 + into.len() as u64;
         let mut bytes = into.write();

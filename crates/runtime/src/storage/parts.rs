@@ -1,4 +1,4 @@
-//! Several storages, and one thread that waits for all of them.
+//! Several storages with a single waiting thread.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,27 +10,28 @@ use thermocline_nand::Counters;
 
 use super::{Command, Completion, Storage, Token, Waker};
 
-/// How long one storage is waited for while others, that nobody can be told of by the system, may have completions.
-/// Chosen, not measured: such storages are for simulated drives and systems without `io_uring`.
+/// Longest wait for one storage while storages without a descriptor may have completions. Chosen, not measured: such
+/// storages are for simulated drives and systems without `io_uring`.
 pub(super) const TURN: Duration = Duration::from_micros(100);
 
-/// How often what was begun in answer to completions is looked at, before others get their turn. Chosen, not measured.
+/// Rounds of looking at commands begun in answer to completions, before other storages have a turn. Chosen, not
+/// measured.
 pub(super) const ROUNDS: usize = 4;
 
-/// A storage, and what it is waited with, where there is something.
+/// A storage, and the descriptor to wait for, if any.
 struct Part {
     storage: Box<dyn Storage>,
     ready: Option<OwnedFd>,
 }
 
-/// Storages in fixed places, of which one may be empty.
+/// Storages in fixed places. Places may be empty.
 pub(super) struct Parts {
     parts: Vec<Option<Part>>,
-    /// What those counted that were taken out.
+    /// Counters of removed storages.
     taken: Option<Counters>,
     woken: Arc<AtomicBool>,
     wakers: Arc<Mutex<Vec<Option<Waker>>>>,
-    /// What others wait with, once they asked: it is readable when the descriptor of a part is.
+    /// Descriptor for outside waiters, made on demand: readable when the descriptor of a part is readable.
     all: Option<OwnedFd>,
 }
 
@@ -48,15 +49,15 @@ impl Parts {
         parts
     }
 
-    /// Puts a storage where there is none.
+    /// Puts a storage into an empty place.
     ///
     /// # Panics
-    /// If there is one.
+    /// If the place is not empty.
     pub(super) fn put(&mut self, place: usize, mut storage: Box<dyn Storage>) {
         assert!(self.parts[place].is_none(), "a storage is there");
         let ready = storage.descriptor();
         if let (Some(all), Some(ready)) = (&self.all, &ready) {
-            // If it fails, whoever waits learns of its completions when it looks next.
+            // After a failure, a waiter sees the storage's completions only at the next look.
             let _later = watch(all, ready);
         }
         self.wakers()[place] = Some(storage.waker());
@@ -69,7 +70,7 @@ impl Parts {
         let part = self.parts[place].take()?;
         self.taken = sum(self.taken, part.storage.drive_counters());
         if let (Some(all), Some(ready)) = (&self.all, &part.ready) {
-            // Closing it does the same.
+            // After a failure, closing the descriptor removes it.
             let _closed = epoll::delete(all, ready.as_fd());
         }
         Some(part.storage)
@@ -83,8 +84,8 @@ impl Parts {
         self.parts[place].as_mut().map(|part| &mut part.storage)
     }
 
-    /// As [`Storage::drive_counters`], of all storages, and of those that were taken out: a sum that never falls.
-    /// `None` if one that is there does not say.
+    /// Sum of [`Storage::drive_counters`] over present and removed storages. The sum never falls. `None` if a present
+    /// storage has no counters.
     pub(super) fn drive_counters(&self) -> Option<Counters> {
         let mut all = self.taken;
         for part in self.parts.iter().flatten() {
@@ -102,7 +103,7 @@ impl Parts {
 
     /// As [`Storage::reap`], with the place of each completion.
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<(usize, Completion)>) {
-        // Looking at a part ends its own being woken, so what was woken since is remembered here.
+        // Reaping a part clears the part's wake-up, so the wake-up is noted here first.
         let woken = self.woken.swap(false, Ordering::AcqRel);
         let mut found = Vec::new();
         self.look(Duration::ZERO, &mut found);

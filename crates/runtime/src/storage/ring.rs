@@ -1,7 +1,7 @@
 //! Transfers by io_uring.
 //!
-//! One ring, used by the thread that owns the storage. The file and the ring itself are registered, so that no transfer
-//! has to look them up. Memory is not: it comes from pools that grow.
+//! The thread that owns the storage uses a single ring. File and ring are registered, to save a look-up per transfer.
+//! Memory is not registered, because memory comes from growing pools.
 
 use std::fs::File;
 use std::io;
@@ -21,10 +21,10 @@ use super::threads::Threads;
 use super::{Completion, Token, Waker};
 use crate::buffer::{ReadLease, WriteLease};
 
-/// Transfers that begin with one system call; more can be under way. Chosen, not measured.
+/// Transfers started by a single system call; more can be in flight. Chosen, not measured.
 const ENTRIES: u32 = 256;
 
-/// The poll of the event that wakes; no slot has this number.
+/// Token of the poll of the wake-up event; no slot has this number.
 const WAKE: u64 = u64::MAX;
 
 /// The registered file.
@@ -47,7 +47,7 @@ struct Slot {
     kind: Kind,
 }
 
-/// What is transferred; the leases keep the memory alive and to ourselves.
+/// Kind of transfer. Leases keep the memory alive and exclusive.
 enum Kind {
     Write { _leases: Vec<ReadLease> },
     Read { _lease: WriteLease },
@@ -63,9 +63,9 @@ pub(super) struct Ring {
     event: Arc<OwnedFd>,
     /// Whether the kernel watches `event`.
     watched: bool,
-    /// Whether it told so since the last [`Ring::reap`], which then must not wait.
+    /// Whether the event fired since the last [`Ring::reap`]. The next reap must not wait.
     woken: bool,
-    /// Whether it is to do so always, for those who wait for the ring elsewhere.
+    /// Whether the kernel always watches `event`, for waiters outside the ring.
     announced: bool,
     ready: Vec<Completion>,
     file: Arc<File>,
@@ -165,7 +165,8 @@ impl Ring {
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
-            // Full: let the kernel take them. If it cannot, because it has too many completions, take those.
+            // The queue is full: submit its entries to the kernel. The kernel refuses if too many completions are
+            // pending: collect the completions first.
             if self.ring.submit().is_err() {
                 self.collect();
             }
@@ -271,7 +272,7 @@ impl Ring {
     pub(super) fn waker(&self) -> Waker {
         let event = Arc::clone(&self.event);
         Arc::new(move || {
-            // It fails only when 2^64 - 2 wakes are pending; then nobody has to be woken.
+            // It fails only when 2^64 - 2 wakes are pending; then the waiter wakes anyway.
             let _pending = rustix::io::write(&*event, &1_u64.to_le_bytes());
         })
     }

@@ -1,4 +1,4 @@
-//! A simulated drive with real bytes: its rules, its counters and, if wanted, its latency.
+//! A simulated drive with real bytes: rules, counters and optional latency.
 
 mod refill;
 
@@ -41,9 +41,9 @@ pub struct Simulated {
     file: File,
     drive: Sliced,
     latency: Latency,
-    /// What was counted until it held what the file did.
+    /// Counters at the end of the refill from the file.
     filled: Counters,
-    /// The drive's time when this was opened.
+    /// The drive's time at opening.
     ready_at: Time,
     began: Instant,
     /// When the drive will be done with commands that the file still works on.

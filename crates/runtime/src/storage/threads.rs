@@ -77,14 +77,14 @@ impl Drop for Threads {
         self.queue.state().closed = true;
         self.queue.more.notify_all();
         for worker in self.workers.drain(..) {
-            // A worker that panicked has said so; here nothing is left to do about it.
+            // A panicked worker has printed its message. Ignore the panic here.
             drop(worker.join());
         }
     }
 }
 
 impl Queue {
-    /// The next action; `None` when there will be no more.
+    /// The next action; `None` at the end.
     fn pop(&self) -> Option<(Token, Action)> {
         let mut state = self.state();
         loop {

@@ -54,7 +54,7 @@ impl Watch {
         Ok(Watch { fate, _thread: sender })
     }
 
-    /// What became of the file; `None` if it is whole.
+    /// Fate of the file; `None` while intact.
     pub(super) fn fate(&self) -> Option<Fate> {
         self.fate.get().copied()
     }

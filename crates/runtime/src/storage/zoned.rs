@@ -158,7 +158,7 @@ fn is_empty(zone: &RawZone) -> bool {
     zone.condition == EMPTY
 }
 
-/// What the conditions of `enum blk_zone_cond` mean.
+/// Maps the conditions of `enum blk_zone_cond`.
 fn report_of(zone: &RawZone, layout: &Layout) -> UnitReport {
     let (condition, written) = match zone.condition {
         0xD => (UnitCondition::ReadOnly, None),

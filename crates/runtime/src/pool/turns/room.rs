@@ -1,34 +1,34 @@
-//! Who takes up the room of the write cache: when little is left, each volume its share of it.
+//! Occupancy of the write cache by volume. When room is short, each volume is limited to its share.
 //!
-//! What waits longest is written first, and stays about as long whosever it is. So volumes write in proportion to the
-//! room that they take up (Little, Operations Research 1961), however many requests each has in flight.
+//! The cache writes the oldest data first, so residence times are about equal for all volumes. So volumes write in
+//! proportion to their room (Little, Operations Research 1961), independent of their requests in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Line;
 
-/// The room, and whose writes take it up.
+/// The room, and its use by volume.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Volumes and blocks of their writes, in the order in which they were handed on.
+    /// Volumes and block counts of writes, in the order of submission.
     writes: VecDeque<(u32, u64)>,
-    /// Blocks of all these.
+    /// Blocks in `writes`.
     held: u64,
-    /// Blocks that there is room for.
+    /// Room in blocks.
     most: u64,
-    /// Shares of the volumes that take up any.
+    /// Sum of shares of the volumes with blocks in the room.
     shares: u64,
 }
 
 impl Default for Room {
-    /// Any, as long as it is not known.
+    /// Unlimited until known.
     fn default() -> Room {
         Room { writes: VecDeque::new(), held: 0, most: u32::MAX.into(), shares: 0 }
     }
 }
 
 impl Room {
-    /// Of `most` blocks `held` are taken up now: what was handed on first is on media.
+    /// Sets the room to `most` blocks, `held` of them in use. The oldest writes beyond `held` have reached media.
     pub(super) fn is<J>(&mut self, held: u64, most: u64, lines: &mut BTreeMap<u32, Line<J>>) {
         self.most = most;
         while self.held > held
@@ -71,7 +71,7 @@ impl Room {
         }
     }
 
-    /// A volume has other shares from now on; none once it was deleted.
+    /// Sets the share of a volume; 0 for a deleted volume.
     pub(super) fn share_changes<J>(&mut self, line: &mut Line<J>, share: u64) {
         if line.held > 0 {
             self.shares = self.shares - line.share + share;

@@ -37,7 +37,7 @@ pub(super) fn refill(drive: &mut Drive, file: &File) -> Result<(), RefillError> 
         }
         from = data.end;
     }
-    // As a drive that nobody asks for anything.
+    // Finish background work, as on an idle drive.
     drive.drain()?;
     Ok(())
 }
@@ -82,7 +82,7 @@ fn refill_zones(drive: &mut Zoned, file: &File) -> Result<(), RefillError> {
     Ok(())
 }
 
-/// Where the last data in `range` ends; its start if there is none.
+/// End of the last data in `range`; the start of `range` without data.
 fn end_of_data(file: &File, range: Range<u64>) -> Result<u64, Errno> {
     let mut end = range.start;
     while let Some(data) = file.next_data(end..range.end)? {
