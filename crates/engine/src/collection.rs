@@ -36,7 +36,7 @@ pub(crate) struct Collection {
     victim: Option<Victim>,
     /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
     ending: Vec<Ending>,
-    /// Whether copies may take units that are held for metadata: nothing else would ever free one.
+    /// Whether copies may take units reserved for metadata, because no other unit could be freed otherwise.
     borrows: bool,
 }
 
@@ -98,7 +98,7 @@ impl Collection {
         &self.ending
     }
 
-    /// Victims on `media` whose last copies wait for those of others: units that will be dead.
+    /// Victims on `media` whose last copies wait for copies of other victims. The units will be dead.
     pub(crate) fn ending_on(&self, media: MediaClass) -> u32 {
         if media == MediaClass::Capacity { self.ending.len() as u32 } else { 0 }
     }

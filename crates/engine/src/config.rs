@@ -64,7 +64,7 @@ pub struct GcConfig {
     pub victim: Victim,
     /// How to read it.
     pub read_plan: ReadPlan,
-    /// Bytes that one command reads at most.
+    /// Most bytes that one command reads.
     pub read_bytes: u32,
     /// Bytes of a victim that are looked at together: what is placed by the utilisation of its surroundings.
     pub segment_bytes: u64,
@@ -84,7 +84,7 @@ pub struct DestageConfig {
     pub low_units: u32,
     /// After how long in a fast unit blocks leave it, those of fast volumes apart.
     pub max_age: Option<Time>,
-    /// Fast units that may be in use at all, as if there were no more: what is at risk with them.
+    /// Most fast units in use, as if the pool had no more. The limit bounds the data at risk.
     pub most_units: u32,
 }
 
@@ -120,8 +120,8 @@ pub struct Config {
     pub checkpoint_bytes: u64,
     /// Bytes after which it begins if few pages of maps differ.
     pub early_checkpoint_bytes: u64,
-    /// Entries of the chunks to be replayed that an opening keeps in memory, at 32 bytes each; it reads the others once
-    /// more when it comes to them.
+    /// Entries of the chunks to be replayed that an opening keeps in memory, at 32 bytes each. Recovery reads the
+    /// chunks beyond this number a second time when it replays them.
     pub tail_entries: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
@@ -368,8 +368,8 @@ impl Config {
         2 * devices + set_aside(self.frontiers(), held) + 3
     }
 
-    /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of
-    /// failed writes, two for what stays, two to destage from while hosts go on, and two that are being freed.
+    /// Fast units that are not for maps: superblocks, open units of arrivals and metadata, two for blocks of failed
+    /// writes, two for blocks that stay, two to destage from while hosts go on, and two that are being freed.
     fn fast_units_set_aside(&self) -> u32 {
         let fast = self.geometry.active_devices(MediaClass::Fast);
         2 * fast + 2 + 2 + 2 + 2 + 2
@@ -418,8 +418,8 @@ impl Config {
 
     /// Blocks of users that the pool can hold in one volume of `volume_blocks` blocks, as [`Config::capacity_among`].
     ///
-    /// One 32nd of the data units is held back beyond those set aside, so that garbage collection always gains
-    /// something. Chosen, not measured.
+    /// One 32nd of the data units is held back beyond the units set aside: garbage collection must always gain room.
+    /// Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
         self.capacity_among([volume_blocks])
@@ -528,9 +528,9 @@ fn active_units(geometry: &Geometry) -> u32 {
     MediaClass::ALL.iter().map(|media| geometry.active_units(*media)).sum()
 }
 
-/// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
-/// ones three are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
-/// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+/// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Large
+/// units need three. Fast units also receive the blocks that stay on fast devices and the blocks staged during a
+/// destage. Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 3 } else { 4 };
@@ -538,10 +538,10 @@ fn ahead_units(geometry: &Geometry) -> u32 {
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
-/// What is replayed after a crash at most, in bytes. A map is 1/512 of what it maps: with half of the pool between
-/// checkpoints, writing all of it costs a 256th of what is written; with a 32nd, a 16th. It takes seconds for 64 GiB
-/// (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of it stands in the few headers of long
-/// chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
+/// Most bytes that are replayed after a crash. A map is 1/512 of the data mapped: with half of the pool between
+/// checkpoints, writing the whole map costs a 256th of the data written; with a 32nd, a 16th. A replay takes seconds
+/// for 64 GiB (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of the tail is in the few
+/// headers of long chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
 fn checkpoint_bytes(geometry: &Geometry) -> u64 {
     let pool = geometry.unit_bytes() * u64::from(active_units(geometry));
     let alone = geometry.active_devices(MediaClass::Capacity) == 1;

@@ -49,7 +49,7 @@ impl Destage {
         self.opened = Some(now);
     }
 
-    /// `unit`, which was open for that, was closed. It is as old as the first block that it got.
+    /// `unit`, which was open for destaging, was closed. The age of the unit is the age of its first block.
     pub(crate) fn closed(&mut self, unit: UnitId, now: Time) {
         let since = self.opened.take().unwrap_or(now);
         self.begin_age(unit, since);

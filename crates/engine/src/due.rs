@@ -50,7 +50,7 @@ impl Due {
         self.chunks = self.chunks.saturating_sub(chunks);
     }
 
-    /// Makes sure that one is taken soon.
+    /// Has a checkpoint taken soon.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
@@ -90,12 +90,12 @@ impl Due {
         self.under_way
     }
 
-    /// It is due, and there is no room for it.
+    /// A checkpoint is due, but the pool has no room for the checkpoint.
     pub(crate) fn awaits_room(&mut self) {
         self.awaits_room = true;
     }
 
-    /// Has one that waits for room begin without. Returns whether one did wait.
+    /// Forces a checkpoint that waits for room to begin without room. Returns whether a checkpoint was forced now.
     pub(crate) fn force(&mut self) -> bool {
         self.awaits_room && !std::mem::replace(&mut self.forced, true)
     }

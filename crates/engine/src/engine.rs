@@ -1,4 +1,4 @@
-//! The state machine: what it holds, what comes in, what goes out.
+//! The state machine: its state, its inputs and its outputs.
 
 mod checkpoint;
 mod chunks;
@@ -71,9 +71,9 @@ pub struct Engine<P: Payload> {
     checkpointer: Checkpointer,
     /// The opening, until its record is written.
     recovery: Option<Box<Recovery<P>>>,
-    /// An opening that is over and that nobody was told of.
+    /// A completed opening that was not reported yet.
     untold: Option<Recovered>,
-    /// Whether there is nothing to do until something comes in.
+    /// Whether the engine has no work until the next input.
     settled: bool,
     /// Whether there is more to look through than it may before others go.
     paused: bool,
@@ -88,7 +88,7 @@ impl<P: Payload> Engine<P> {
         Engine::new(config, seed, None)
     }
 
-    /// Makes a new pool of this identity on the device, whatever is there, and opens it.
+    /// Makes a new pool with the identity `pool` on the device and opens the pool, whatever the device holds.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -117,7 +117,7 @@ impl<P: Payload> Engine<P> {
         Ok(engine)
     }
 
-    /// Takes a request. What it asks for is done by the time it completes; requests in work at once may be done in any
+    /// Takes a request. The work is done by the time the request completes; concurrent requests may be done in any
     /// order.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl<P: Payload> Engine<P> {
         }
         self.parts.asked_at = self.parts.now;
         let settled = std::mem::take(&mut self.settled);
-        // What only waits in memory gives nobody anything to do.
+        // A block that only waits in memory causes no work.
         self.settled =
             self.start(id, request) && settled && !self.sealer.hosts_may_be_ripe(&self.parts);
         Ok(())
@@ -221,7 +221,7 @@ impl<P: Payload> Engine<P> {
         false
     }
 
-    /// Takes a request with one part, so that it does not complete while its parts are being found.
+    /// Takes a request with one part: a request must not complete while its parts are being found.
     fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         self.parts.requests.accept(id, writes, durable && !bug!(self.parts.config, FuaIgnored))
     }

@@ -29,7 +29,7 @@ struct Flight<P> {
     host_blocks: u32,
     /// Blocks of the host in it.
     written: u32,
-    /// Whether it counts no more: its write, or one before it in its unit, failed.
+    /// Whether the flight no longer counts: its own write, or an earlier write in its unit, failed.
     abandoned: bool,
     /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
     pending: u32,
@@ -45,22 +45,22 @@ impl<P> Flight<P> {
     }
 }
 
-/// What a chunk was that is done.
+/// Result of a chunk that is done.
 #[derive(Debug)]
 pub(crate) struct Landed {
     /// Who waited, and for how many of its blocks.
     pub(crate) owners: Vec<(Owner, u32)>,
-    /// Blocks of the host in it, if they counted as on their way until now. A flight may be done twice: it was, and
-    /// then a write before it in its unit failed.
+    /// Host blocks of the chunk, if they counted as in flight until now. A flight may be done twice: an earlier write
+    /// in its unit may fail after the flight was done.
     pub(crate) host_blocks: u32,
-    /// The unit that it, or a chunk before it, could not be written to: what was in it was written elsewhere.
+    /// The unit where the write of this chunk, or of an earlier chunk, failed. The blocks were written elsewhere.
     pub(crate) replaced: Option<UnitId>,
 }
 
 /// Chunks on their way, and the numbers of those that were.
 #[derive(Debug)]
 pub(crate) struct Flights<P> {
-    /// From sequence `first` on; those behind it may be done already.
+    /// Flights from sequence `first` on; flights behind the first may be done already.
     flights: VecDeque<Flight<P>>,
     first: u64,
     /// Of each device, blocks of the host in those before it.
@@ -107,7 +107,8 @@ impl<P> Flights<P> {
         Arc::clone(&self.flights[self.index(sequence)].chunk)
     }
 
-    /// `count` of what chunk `sequence` waited for is on media. Tells what it was if that is all.
+    /// Chunk `sequence` made progress: `count` of its pending writes are on media. Returns the result when all writes
+    /// are done.
     pub(crate) fn progress(&mut self, sequence: Sequence, count: u32) -> Option<Landed> {
         let flight = self.flight(sequence);
         flight.pending -= count;
@@ -118,7 +119,7 @@ impl<P> Flights<P> {
         })
     }
 
-    /// Forgets those that are done, up to the first that is not.
+    /// Retires flights from the front, up to the first flight that is not done.
     pub(crate) fn retire(&mut self, geometry: &Geometry) {
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.pending == 0) {
             let device = geometry.device_of(flight.at().unit);
@@ -148,7 +149,7 @@ impl<P> Flights<P> {
         self.flights.iter().any(|flight| flight.abandoned)
     }
 
-    /// The trims among those on their way, and what they unmap.
+    /// The trims in flight: each with its volume and the range that the trim unmaps.
     pub(crate) fn trims(&self) -> impl Iterator<Item = (VolumeId, Range<u64>)> + '_ {
         let control = |flight: &&Flight<P>| {
             flight.chunk.header.origin.cause == ChunkCause::Host && flight.written == 0
@@ -205,8 +206,8 @@ impl<P> Flights<P> {
         Sequence(self.first - 1)
     }
 
-    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for all that
-    /// stands before one of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for every earlier
+    /// chunk of the same unit: after a hole, recovery may miss a chunk, or the chunk may be rewritten elsewhere.
     pub(crate) fn on_media(&self, device: DeviceId, config: &Config) -> OnMedia {
         let sealed = self.sealed();
         let host_blocks = self.host_blocks[device.index()];

@@ -54,12 +54,12 @@ pub(crate) struct Healing {
 }
 
 impl Healing {
-    /// A member reported an error: the answer is that of this version.
+    /// A member reported an error: `version` answered read `op`.
     pub(crate) fn degraded(&mut self, op: usize, version: Version) {
         self.degraded.insert(op, version);
     }
 
-    /// The version that answered this read, if that is not the one that was asked for.
+    /// The version that answered read `op`, if another version was asked for.
     pub(crate) fn take_degraded(&mut self, op: usize) -> Option<Version> {
         if self.degraded.is_empty() { None } else { self.degraded.remove(&op) }
     }

@@ -11,7 +11,7 @@
 //! * Equal inputs in equal order give equal outputs.
 //! * Each accepted request completes exactly once.
 //! * A flush is answered only when all that was complete before it would be found by recovery.
-//! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
+//! * The map points at a block, or marks the block as unmapped; a read returns no other data.
 
 mod bugs;
 mod collection;

@@ -43,7 +43,7 @@ pub(crate) enum Mapping {
     Unmapped,
     /// In memory, in this slot of the write cache.
     Staged(u32),
-    /// On media, or on its way there.
+    /// On media, or on the way to media.
     At(Value),
 }
 
@@ -68,7 +68,7 @@ impl Value {
     /// Of a block that is lost.
     pub(crate) const LOST: Value = Value(NonZero::new(!MapEntry::LOST.pack()).unwrap());
 
-    /// As an entry says; `None` if that says that there is no block.
+    /// The value of a map entry; `None` for an unmapped entry.
     #[inline]
     pub(crate) fn of_entry(entry: u64) -> Option<Value> {
         NonZero::new(!entry).map(Value)
@@ -149,7 +149,7 @@ impl Frame {
         frame
     }
 
-    /// Changes an entry. Returns what it was, and whether it is one more that differs.
+    /// Changes an entry. Returns the old entry, and whether the number of changed entries grew.
     #[inline]
     fn set(&mut self, index: usize, entry: u64) -> (u64, bool) {
         let more = self.note_change(index);
@@ -239,7 +239,7 @@ impl Addresses {
 /// What a walk through the pages of a map looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Pages that differ from those on media.
+    /// Pages that differ from their copies on media.
     Dirty,
     /// Pages that are on media only.
     Unloaded,
@@ -254,7 +254,7 @@ struct Root {
     at: MapEntry,
     /// Whether the pages differ from those in the root page on media.
     changed: bool,
-    /// `None` while nothing was ever mapped here.
+    /// `None` until a block of the root is mapped.
     leaf: Option<Box<Leaf>>,
 }
 
@@ -283,7 +283,7 @@ impl Root {
         self.leaf.as_ref().map_or_else(unmapped, |leaf| Box::new(leaf.at))
     }
 
-    /// Its leaf; makes one if there is none, and counts it.
+    /// The leaf of the root. Makes and counts a leaf if the root has no leaf yet.
     fn leaf(&mut self, leaves: &mut u64) -> &mut Leaf {
         *leaves += u64::from(self.leaf.is_none());
         self.leaf.get_or_insert_with(Leaf::new)
@@ -352,7 +352,7 @@ impl VolumeMap {
         map
     }
 
-    /// Gives the volume another size. What is beyond it must be unmapped already.
+    /// Changes the size of the volume. Blocks beyond the new size must be unmapped already.
     pub(crate) fn resize(&mut self, blocks: u64) {
         let count = thermocline_format::Volume::roots_for(blocks);
         for leaf in self.roots.drain(count.min(self.roots.len())..).filter_map(|root| root.leaf) {
@@ -382,7 +382,7 @@ impl VolumeMap {
         self.noted
     }
 
-    /// Notes how many there are, if that may be something new; returns how many there were.
+    /// Notes the tally if the tally may have changed; returns the tally noted before.
     #[inline]
     pub(crate) fn note(&mut self) -> Option<Tally> {
         std::mem::take(&mut self.changed).then(|| std::mem::replace(&mut self.noted, self.tally))
@@ -406,8 +406,8 @@ impl VolumeMap {
         }
     }
 
-    /// A loaded page as on media; `old` says of a slot of the write cache what stands on media in its place. And
-    /// whether there are such slots.
+    /// The on-media bytes of a loaded page. `old` gives the on-media block that a slot of the write cache replaces.
+    /// Also returns whether the page has slots.
     pub(crate) fn page_bytes(
         &self,
         page: u64,

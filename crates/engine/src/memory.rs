@@ -9,7 +9,7 @@
 //!   needless: so there is always a way to get memory.
 //! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
 //!   room.
-//! * What waits for memory keeps no page there.
+//! * A request that waits for memory keeps no page in memory.
 //! * A page that was emptied needs no memory, and counts as if it did until a record is flushed that leads to no page
 //!   there: an opening has to read what it led to. So an opening needs no more than twice the budget, as long as trims
 //!   of what is not mapped touch few pages: it takes 120 bytes for each page of which the tail unmaps something.

@@ -16,8 +16,8 @@ use crate::volumes::PageCursor;
 /// Pages that are loaded at once ahead of their use. Chosen, not measured.
 pub(crate) const LOADS: usize = 64;
 
-/// What one step looks at, at most: pages with all their entries, words of 64 pages each, units. Chosen so that a step
-/// takes well under a millisecond.
+/// Most work of one step: pages with all entries, words of 64 pages each, units. Chosen so that a step takes well under
+/// a millisecond.
 pub(crate) const PAGES: u64 = 64;
 pub(crate) const WORDS: u32 = 4096;
 pub(crate) const UNITS: u32 = 4096;
@@ -53,7 +53,7 @@ pub(crate) enum Tried {
     Page,
 }
 
-/// Who needs one page after the other.
+/// Background work that needs one page after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Trim,
@@ -67,7 +67,7 @@ pub(crate) enum Needs {
 pub(crate) enum Background {
     /// It asks for the pages from here on.
     Asks(PageCursor),
-    /// It has asked for all of them.
+    /// The background has asked for all pages.
     Asked,
     /// Every page is loaded, or they need more memory than there is.
     Over,
@@ -92,7 +92,7 @@ pub(crate) struct Pages<P> {
     hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
     landing: Option<PageCursor>,
-    /// Whether somebody found no memory, and nothing that could go.
+    /// Whether a request found no memory and no page to evict.
     short: bool,
     /// Checkpoints when the host first found none.
     short_since: Option<u64>,
@@ -290,12 +290,12 @@ impl<P> Pages<P> {
         writes
     }
 
-    /// Somebody found no memory, and nothing that could go.
+    /// A request found no memory and no page to evict.
     pub(crate) fn note_short(&mut self) {
         self.short = true;
     }
 
-    /// Whether that was so since this was asked last.
+    /// Whether [`Pages::note_short`] was called since the last call.
     pub(crate) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.short)
     }
@@ -310,8 +310,8 @@ impl<P> Pages<P> {
         self.short_since = None;
     }
 
-    /// The pool is full by counts that may be too high. Returns whether it has been since before a whole checkpoint, of
-    /// `checkpoints` so far: then they are as right as they get.
+    /// The pool is full by counts that may be too high. Returns whether the pool has been full since before a whole
+    /// checkpoint, of `checkpoints` so far: the counts are then as exact as they can be.
     pub(crate) fn counted_since(&mut self, checkpoints: u64) -> bool {
         // One may have been in progress.
         *self.full_since.get_or_insert(checkpoints) + 2 <= checkpoints
@@ -327,7 +327,7 @@ impl<P> Pages<P> {
         self.goes_on = true;
     }
 
-    /// Whether that was so since this was asked last.
+    /// Whether [`Pages::note_goes_on`] was called since the last call.
     pub(crate) fn take_goes_on(&mut self) -> bool {
         std::mem::take(&mut self.goes_on)
     }

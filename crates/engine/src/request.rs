@@ -1,4 +1,4 @@
-//! What a host asks of the engine, and what it gets back.
+//! Requests of a host, and the engine's replies.
 
 use thermocline_format::{
     Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, VolumeId, VolumeMedia, VolumeName,
@@ -52,14 +52,14 @@ pub enum HostRequest<P> {
     },
     /// Make every write durable that was complete when this was submitted.
     Flush,
-    /// The same of the writes of a volume: what others have in memory may stay there.
+    /// As `Flush`, for the writes of one volume: writes of other volumes may stay in memory.
     FlushVolume {
         /// Which.
         volume: VolumeId,
     },
     /// Create a volume; durable at completion.
     CreateVolume {
-        /// Its name; no other volume may have it.
+        /// The name. No two volumes may have the same name.
         name: VolumeName,
         /// Its size in blocks.
         blocks: u64,
@@ -84,13 +84,13 @@ pub enum HostRequest<P> {
         /// Where.
         media: VolumeMedia,
     },
-    /// Read everything that counts and compare it with its checksums. Findings come as [`Notice::Damaged`].
+    /// Read all valid data and compare the data with its checksums. Findings come as [`Notice::Damaged`].
     Scrub,
     /// Stop in order: completes when a checkpoint holds everything. No request is accepted afterwards.
     Close,
 }
 
-/// What a request that succeeded gives back.
+/// The reply to a request that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Done.
@@ -99,7 +99,7 @@ pub enum Reply {
     Created(VolumeId),
     /// What a scrub looked at.
     Scrubbed {
-        /// Blocks that were compared, those of maps included.
+        /// Blocks that were compared, including blocks of maps.
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
@@ -118,7 +118,7 @@ pub enum HostError {
     /// The blocks are not all in the volume.
     #[error("the blocks end beyond the volume")]
     OutOfRange,
-    /// The pool has no fast device: there is one place for all blocks.
+    /// The pool has no fast device: all blocks are on the same media.
     #[error("the pool has no fast device, so all blocks are on the same media")]
     NoFastDevice,
     /// A volume of that name exists.
@@ -173,7 +173,7 @@ pub enum HostError {
     Failed,
 }
 
-/// What there is to say of the room for roots of maps beside that it is `most` of them.
+/// Second half of the message that the pool has room for `most` roots of maps: how to get more room.
 fn more_room(most: u64) -> String {
     match MAX_ROOTS as u64 {
         limit if most < limit => {
@@ -215,7 +215,7 @@ pub enum Action<P> {
         /// How it ended.
         result: Result<Reply, HostError>,
     },
-    /// Something that the operator may want to know.
+    /// An event that may interest the operator.
     Notice(Notice),
 }
 
@@ -256,7 +256,7 @@ pub enum Notice {
     },
     /// A scrub in the background has ended.
     Scrubbed {
-        /// Blocks that were compared, those of maps included.
+        /// Blocks that were compared, including blocks of maps.
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
@@ -295,7 +295,7 @@ pub enum OpenError {
         /// Blocks that the active devices hold.
         holds: u64,
     },
-    /// No unit is free on the devices that remain, so that nothing could be moved there.
+    /// No unit is free on the remaining devices, so no block can be moved.
     #[error(
         "the devices that remain have no free unit to move blocks to: attach another device first"
     )]

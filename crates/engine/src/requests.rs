@@ -15,9 +15,9 @@ struct Request {
     reply: Reply,
     /// Whether it changes anything.
     writes: bool,
-    /// Whether it completes only when it is durable.
+    /// Whether the request completes only when its writes are durable.
     durable: bool,
-    /// The volume whose size it changes.
+    /// The volume that the request resizes.
     resizes: Option<VolumeId>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Progress {
         id: RequestId,
         /// What it is answered.
         result: Result<Reply, HostError>,
-        /// The volume whose size it changed.
+        /// The volume that the request resized.
         resized: Option<VolumeId>,
     },
 }
@@ -46,7 +46,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Takes a request with one part, so that it is not over while its parts are being found.
+    /// Takes a request with one part: a request must not be over while its parts are being found.
     pub(crate) fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         let reply = Reply::Done;
         let request = Request { id, parts: 1, error: None, reply, writes, durable, resizes: None };
@@ -82,7 +82,7 @@ impl Requests {
         self.all[request as usize].reply = reply;
     }
 
-    /// `request` changes the size of `volume`; blocks that it adds can be used when it is over.
+    /// `request` resizes `volume`; added blocks are usable when the request is over.
     pub(crate) fn set_resizes(&mut self, request: u32, volume: VolumeId) {
         self.all[request as usize].resizes = Some(volume);
     }

@@ -82,7 +82,7 @@ pub(crate) struct Space {
     closing: BTreeSet<u32>,
     /// Zones that an opening found neither empty nor full.
     unfinished: Vec<UnitId>,
-    /// Condemned units that still hold something.
+    /// Condemned units that still hold valid blocks or chunks to be replayed.
     condemned: BTreeSet<u32>,
     /// Units out of service.
     retired: u32,
@@ -242,7 +242,7 @@ impl Space {
         self.unfinished.push(unit);
     }
 
-    /// Those of these that nothing is written to any more.
+    /// Returns the zones noted by `note_unfinished` that are now closed or retired.
     pub(crate) fn take_unfinished(&mut self) -> Vec<UnitId> {
         let found = std::mem::take(&mut self.unfinished);
         let done = |unit: &UnitId| {
@@ -280,8 +280,8 @@ impl Space {
         self.frontiers.set(class, at);
     }
 
-    /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
-    /// that has one.
+    /// The class whose open unit takes blocks of `class`. A class with an open unit, or with permission to open a unit,
+    /// uses its own. Otherwise the nearest class with an open unit takes the blocks.
     pub(crate) fn shared_class(&self, class: Class, may_open: bool) -> Class {
         if class.index() >= self.shared || self.frontiers.place(class).is_some() {
             return class;
@@ -371,7 +371,7 @@ impl Space {
         Some(at)
     }
 
-    /// Something was answered that was on its way to a closed unit.
+    /// A command to a closed unit was answered.
     pub(crate) fn closed_if_quiet(&mut self, unit: UnitId) {
         if self.tails[unit.index()].writers == 0 {
             self.closing.remove(&unit.0);
@@ -529,9 +529,9 @@ impl Space {
         units.into_iter().map(list).collect()
     }
 
-    /// The device of which the largest part is `empty`, one unit left aside, among those with free units on `media`. So
-    /// devices fill side by side, and each keeps an empty unit as long as there is one for each: if all others are
-    /// lost, this one can go on.
+    /// The device with the largest share of `empty` units, one unit left aside, among the devices with free units on
+    /// `media`. Devices thus fill side by side, and each keeps an empty unit as long as every device can: if all other
+    /// devices are lost, the last device can go on.
     fn emptiest(&self, media: MediaClass, empty: &[u64; MAX_DEVICES]) -> Option<usize> {
         let free = &self.supply(media).free;
         let part = |device: usize| {
@@ -542,8 +542,8 @@ impl Space {
         devices.rev().max_by(|one, other| part(*one).total_cmp(&part(*other)))
     }
 
-    /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. Tails
-    /// count from chunk `from` on, the next.
+    /// The units that a checkpoint beginning now must list: open units with their write positions, and reserved units.
+    /// Tails count from chunk `from` on, the next chunk.
     pub(crate) fn begin_tail(&mut self, from: Sequence) -> BTreeMap<u32, OpenUnit> {
         self.tail_from = from;
         for unit in self.listed.keys() {

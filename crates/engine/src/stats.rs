@@ -1,4 +1,4 @@
-//! What the engine counted since it was made.
+//! Counters since the engine was made.
 
 use thermocline_format::MediaClass;
 
@@ -13,7 +13,7 @@ pub struct Stats {
     pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
-    /// Those of them that were written to devices for capacity although there are fast ones.
+    /// Host blocks that were written to devices for capacity although the pool has fast devices.
     pub bypassed_blocks: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
@@ -23,15 +23,15 @@ pub struct Stats {
     pub host_blocks_read: u64,
     /// Blocks that the host trimmed and that were mapped.
     pub trimmed_blocks: u64,
-    /// Blocks that garbage collection copied, those apart that left a fast device by that.
+    /// Blocks that garbage collection copied, except blocks that left a fast device.
     pub relocated_blocks: u64,
-    /// Those of them that went from one fast unit to another.
+    /// Relocated blocks that went from one fast unit to another.
     pub carried_blocks: u64,
     /// Blocks that left a fast device for one with capacity.
     pub destaged_blocks: u64,
     /// Bytes that garbage collection read.
     pub gc_bytes_read: u64,
-    /// Commands by which it read them.
+    /// Read commands of garbage collection.
     pub gc_reads: u64,
     /// Units that garbage collection emptied.
     pub gc_units: u64,
@@ -40,13 +40,13 @@ pub struct Stats {
     /// Bytes of chunk headers, those of control entries included; but of those with a packed block, which counts as a
     /// block like any other.
     pub header_bytes: u64,
-    /// Those of them that were written to devices for capacity although there are fast ones.
+    /// Header bytes that were written to devices for capacity although the pool has fast devices.
     pub capacity_header_bytes: u64,
     /// Blocks that were packed into a header.
     pub packed_blocks: u64,
     /// Blocks of which it was tried.
     pub pack_tried_blocks: u64,
-    /// Pages of maps that could not be read when their volume was deleted: what they led to stays counted.
+    /// Pages of maps that could not be read when their volume was deleted: the mapped blocks still count as valid.
     pub lost_pages: u64,
     /// Bytes that were left unwritten at the ends of units.
     pub unused_bytes: u64,
@@ -76,10 +76,10 @@ pub struct Stats {
     pub healed_places: u64,
 }
 
-/// Memory that an engine holds, in bytes, by what it is for.
+/// Memory that an engine holds, in bytes, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Maps of the volumes: pages in which something was mapped, and what leads to them.
+    /// Maps of the volumes: pages with mapped blocks, and the roots and leaves above the pages.
     pub maps: u64,
     /// The table of units.
     pub units: u64,
@@ -109,7 +109,7 @@ pub struct VolumeTraffic {
     pub host_blocks_written: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
-    /// Blocks that garbage collection copied, those apart that left a fast device by that.
+    /// Blocks that garbage collection copied, except blocks that left a fast device.
     pub relocated_blocks: u64,
     /// Blocks that left a fast device for one with capacity.
     pub destaged_blocks: u64,
@@ -155,7 +155,7 @@ impl Stats {
 /// What was written to the devices of a class of media since the engine was made, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenOn {
-    /// Blocks of the host: below fast devices, those that bypassed them.
+    /// Blocks of the host. On capacity media of a tiered pool: blocks that bypassed the fast devices.
     pub host_blocks: u64,
     /// Blocks that came from fast devices.
     pub destaged_blocks: u64,

@@ -1,4 +1,4 @@
-//! Superblock records: the newest that counts, and the one that is being written.
+//! Superblock records: the newest valid record, and the record being written.
 //!
 //! Invariants:
 //! * At most one record is being written.
@@ -24,7 +24,7 @@ pub(crate) enum Purpose {
 /// What is done next for a record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// It is written to the place that it names.
+    /// Write the record to the location in the record.
     Write(Box<Superblock>),
     /// A superblock unit is emptied for it.
     Reset(UnitId),
@@ -61,11 +61,11 @@ struct Writing {
 pub(crate) struct Superblocks {
     durable: Option<Superblock>,
     writing: Option<Writing>,
-    /// Where the next record goes in superblock units; those that are not here are as if they were full.
+    /// Where the next record goes in superblock units. A superblock unit without an entry counts as full.
     next: FxHashMap<UnitId, u32>,
     /// Units of devices but the home that get a copy of the record of this opening before the home has it.
     labels: Vec<UnitId>,
-    /// And those that get a further one when the home has it.
+    /// Units that get a further copy when the home has the record.
     confirmed_on: Vec<UnitId>,
     settled: bool,
     /// Blocks that count as valid until it is settled.
@@ -75,7 +75,7 @@ pub(crate) struct Superblocks {
 }
 
 impl Superblocks {
-    /// Whether there is a record that counts, and none is being written.
+    /// Whether a valid record exists and no record is being written.
     pub(crate) fn are_idle(&self) -> bool {
         self.writing.is_none() && self.durable.is_some()
     }
@@ -177,9 +177,9 @@ impl Superblocks {
             Some(Writing { record, purpose, copies, confirmed_on, unflushed, fresh, obsolete });
     }
 
-    /// What is done next for the record: it goes to the next superblock unit, those of the home last. A unit that is
-    /// full is reset first, and that only when the other has this record, flushed, or still the one before it; unless
-    /// `careless`, a mistake for tests of the tests.
+    /// The next step for the record: a write to the next superblock unit, the units of the home last. A full unit is
+    /// reset before the write. The reset waits until the other unit holds a flushed copy of this record or of the
+    /// record before. `careless` skips the wait, a mistake for tests of the tests.
     ///
     /// # Panics
     /// If no record is being written.
@@ -214,8 +214,8 @@ impl Superblocks {
         self.writing.as_ref().is_some_and(|writing| writing.purpose == Purpose::Opening)
     }
 
-    /// The copies that were written are durable. With the last of them, the record counts: that of an opening when
-    /// other devices say that the home has it.
+    /// The copies that were written are durable. With the last copy, the record counts. The record of an opening counts
+    /// only when other devices confirm the copy of the home.
     pub(crate) fn copies_durable(&mut self) -> Option<Counts> {
         let mut writing = self.writing.take()?;
         writing.unflushed = false;

@@ -4,7 +4,7 @@
 //! * What leaves a fast unit goes to another only if one is free that hosts may not use, or stays where it is, and
 //!   while at most half of what was looked at did: so however large fast volumes are, fast units are gained.
 
-/// Requests of a volume that follow each other in its blocks.
+/// Consecutive requests of a volume, each beginning where the last ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stream {
     /// The block behind the last request.
@@ -14,7 +14,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Another request; returns the blocks of the stream that it goes on with, its own among them.
+    /// Adds a request to the stream; returns the blocks of the stream so far, including the new request.
     pub(crate) fn go_on(&mut self, lba: u64, blocks: u64) -> u64 {
         let before = if lba == self.next { self.blocks } else { 0 };
         *self = Stream { next: lba + blocks, blocks: before + blocks };

@@ -1,8 +1,8 @@
-//! What is stated of how an engine is to work, by whoever sets one up.
+//! Settings of an engine that the operator states.
 //!
-//! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
-//! so that what the lab measures is what is served. The table is the one place in which a setting of the engine is
-//! described: settings files, command lines and lists are made from it.
+//! An unstated setting has the value of [`Config::new`]. Service and lab both keep their settings as a [`Tuning`], so
+//! the lab measures the engine that the service runs. Only the table describes the settings of the engine: settings
+//! files, command lines and lists are made from the table.
 
 use std::ops::RangeInclusive;
 
@@ -161,8 +161,8 @@ impl Tuning {
     }
 }
 
-/// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that
-/// is being finished.
+/// Active zones beside the zones for blocks and metadata: the zones of the superblocks, and one zone that is being
+/// finished.
 const ZONES_BESIDE: u32 = 3;
 
 impl Config {

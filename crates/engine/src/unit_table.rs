@@ -123,7 +123,7 @@ impl UnitTable {
         count.max(0) as u32
     }
 
-    /// Whether `page` is to be written as page `index`: it differs from the one on media, or that one is not to stay.
+    /// Whether to write `page` as page `index`: the content differs from media, or the copy on media must be replaced.
     pub(crate) fn is_due(&self, index: usize, page: &UnitPage) -> bool {
         let same = self.entries[index * PAGE_UNITS..][..PAGE_UNITS] == *page.0;
         !same || self.again.contains(&index)

@@ -13,7 +13,7 @@ pub(crate) struct Volumes {
     index: Vec<(VolumeId, u16)>,
     /// No volume has had this identifier or a higher one.
     next: VolumeId,
-    /// Blocks that are mapped, staged ones included.
+    /// Mapped blocks, including staged blocks.
     mapped: u64,
     /// Volumes for which room is held.
     reserved: Vec<u16>,
@@ -23,15 +23,15 @@ pub(crate) struct Volumes {
     roots: usize,
     /// Bytes of memory that all maps take at most beside their pages.
     fixed: u64,
-    /// Pages that went with the end of their volume, and that an opening would need as they were before: those that a
-    /// checkpoint in progress makes needless, and later ones.
+    /// Pages cut off at the end of their volume that an opening would still need in their old state. First the pages
+    /// that a checkpoint in progress makes needless, then later pages.
     cut: (u64, u64),
     /// Bytes of memory that what led to pages took of volumes that went or became smaller, and that an opening would
     /// need again, in the same two parts.
     gone: (u64, u64),
 }
 
-/// A volume as others see it.
+/// A volume, as reported to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     /// Its identifier.
@@ -44,7 +44,7 @@ pub struct VolumeInfo {
     pub media: VolumeMedia,
     /// Blocks that are mapped. An estimate until each page of the map was read once.
     pub mapped: u64,
-    /// Blocks that the pool keeps writable for it, those that are mapped included.
+    /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub reserve: u64,
     /// What was written for it.
     pub traffic: VolumeTraffic,
@@ -133,7 +133,7 @@ impl Volumes {
         self.next = next;
     }
 
-    /// Blocks that are mapped, staged ones included.
+    /// Mapped blocks, including staged blocks.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
@@ -303,7 +303,7 @@ impl Volumes {
         self.slots[usize::from(index)] = None;
     }
 
-    /// Gives a volume another size. What is beyond it must be unmapped already.
+    /// Resizes a volume. Blocks beyond the new size must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
         self.roots -= self.map(index).roots();
         let (old, new) =
@@ -331,7 +331,7 @@ impl Volumes {
         self.noted.used + self.noted.absent
     }
 
-    /// Those of them, at least, that were never written.
+    /// A lower bound of the pages in use that were never written.
     pub(crate) fn pages_unwritten(&self) -> u64 {
         self.pages_in_use().saturating_sub(self.noted.placed)
     }
@@ -360,7 +360,7 @@ impl Volumes {
         self.cut.1 += pages;
     }
 
-    /// A checkpoint begins: its record will make it needless to have what went before it.
+    /// A checkpoint begins: its record will make pages cut off before the checkpoint needless.
     pub(crate) fn begin_checkpoint(&mut self) {
         self.cut = (self.cut.0 + self.cut.1, 0);
         self.gone = (self.gone.0 + self.gone.1, 0);

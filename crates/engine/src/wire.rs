@@ -69,20 +69,21 @@ pub struct Found {
     pub newest: Option<(Revision, Epoch)>,
 }
 
-/// Finds the chunks that `request` asks for. `bytes` are those of its window: what was read from [`ReadChunks::at`] on,
-/// in whole logical blocks.
+/// Finds the chunks that `request` asks for. `bytes` is the content of the window from [`ReadChunks::at`] on, in whole
+/// logical blocks.
 ///
-/// From the first place on, each chunk says where the next begins. A header that the window cuts off ends the walk
-/// there, to go on with a further window; a chunk whose header is whole counts, even if the window cuts off the rest.
-/// A search for chunks of any generation looks behind each header already: what is left of an earlier life of the unit
-/// may end in the middle of a chunk of this one.
+/// Each chunk names the place of the next chunk. A header that the window cuts off ends the walk; the caller goes on
+/// with a further window. A chunk whose header is whole counts, even if the window cuts off the data. A search for
+/// chunks of any generation looks behind each header already: data of an earlier life of the unit may end in the middle
+/// of a chunk of this life.
 #[must_use]
 pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> Found {
     find_chunks_in(&[bytes], request, geometry)
 }
 
 /// As [`find_chunks`], in windows of equal length on the same place: the versions of a device with redundancy. At each
-/// place the newest chunk counts that any of them has: whoever has an older one, or none, was not written last.
+/// place the newest chunk of all windows counts: a version with an older chunk, or without a chunk, missed the last
+/// write.
 #[must_use]
 pub fn find_chunks_in(windows: &[&[u8]], request: &ReadChunks, geometry: &Geometry) -> Found {
     let mut generation = request.generation;
@@ -134,7 +135,8 @@ enum Seen {
     Nothing,
 }
 
-/// Looks for the newest chunk at `offset` of each window. With it, the first window that has it, and how many do.
+/// Looks for the newest chunk at `offset` of each window. Also returns the first window with the chunk, and the number
+/// of windows with the chunk.
 fn look_in(
     windows: &[&[u8]],
     offset: usize,
@@ -246,8 +248,9 @@ pub fn find_superblocks(
     found
 }
 
-/// Logical blocks of a superblock unit, from its block 0 on, that a reader looks at if it finds the records `found`:
-/// beyond them, a device without zones holds none that counts. If fewer were read, read more and find again.
+/// Logical blocks of a superblock unit, from block 0 on, that a reader must read after finding the records `found`. On
+/// a device without zones, later blocks hold no valid record. A reader that read fewer blocks must read more and find
+/// again.
 #[must_use]
 pub fn superblock_blocks(found: &[Superblock], geometry: &Geometry) -> u32 {
     let end = found.last().map_or(0, |last| end_of(last, geometry));

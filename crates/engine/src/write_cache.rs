@@ -26,7 +26,7 @@ pub(crate) enum Owner {
     Failed(Sequence),
 }
 
-/// Who waits for a block: whoever wrote it, and whoever wrote what it superseded before that was on media.
+/// Waiters for a block: writers of the block, and writers of superseded versions that were not on media yet.
 #[derive(Debug, Default)]
 pub(crate) enum Owners {
     /// Nobody.
@@ -75,33 +75,33 @@ pub(crate) struct Staged<P> {
     pub(crate) id: VolumeId,
     /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
     pub(crate) copy: bool,
-    /// Whether it replaces a block whose write failed.
+    /// Whether the block replaces a block whose write failed.
     pub(crate) replaces: bool,
     /// Not trimmed meanwhile. Of a copy, that is found out when it is sealed.
     pub(crate) alive: bool,
-    /// Whether the host was told that a write of it, this one or one that this one superseded, is complete.
+    /// Whether a write of the block, superseded writes included, was acknowledged to the host.
     pub(crate) acknowledged: bool,
     pub(crate) crc: u32,
     pub(crate) lba: u64,
-    /// The class in whose queue it waits.
+    /// The class in whose queue the block waits.
     pub(crate) class: Class,
     /// Among blocks of the host, the higher the later it was staged.
     pub(crate) ticket: u64,
-    /// The valid block on media that this one replaces.
+    /// The valid on-media block that the staged block replaces.
     pub(crate) old: Option<Value>,
     pub(crate) owners: Owners,
     pub(crate) payload: P,
 }
 
-/// A block that is staged will not be written; returns what it would have replaced on media. Who waited for it, waits
-/// for what comes in its place.
+/// Cancels a staged block. Returns the on-media block it would have replaced. Its waiters move to `waiting`; the caller
+/// attaches them to the replacement.
 fn drop_out<P>(staged: &mut Staged<P>, waiting: &mut Vec<Owner>) -> Option<Value> {
     staged.alive = false;
     waiting.extend(std::mem::take(&mut staged.owners).each());
     staged.old.take()
 }
 
-/// Control entries that stand in one chunk.
+/// Control entries that belong in one chunk.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) entries: Vec<Entry>,
@@ -130,7 +130,7 @@ pub(crate) struct WriteCache<P> {
     control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
     host_blocks: u32,
-    /// Those of them that are on their way.
+    /// Host blocks that are in flight.
     flying: u32,
     /// The newest ticket that was given out.
     ticket: u64,
@@ -262,7 +262,7 @@ impl<P> WriteCache<P> {
         self.slots[slot as usize].old = Some(old);
     }
 
-    /// The host has written the block in `slot` once more: `owner` waits for it beside those who did.
+    /// The host has written the block in `slot` once more: `owner` joins the waiters.
     pub(crate) fn write_again(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
         let staged = &mut self.slots[slot as usize];
         staged.payload = payload;
@@ -278,7 +278,8 @@ impl<P> WriteCache<P> {
         std::mem::take(&mut self.slots[slot as usize].owners)
     }
 
-    /// The block in `slot` will not be written; `waiting` gets who waited for it. Returns what it would have replaced.
+    /// Cancels the block in `slot`; its waiters move to `waiting`. Returns the on-media block that would have been
+    /// replaced.
     pub(crate) fn trim(&mut self, slot: u32, waiting: &mut Vec<Owner>) -> Option<Value> {
         drop_out(&mut self.slots[slot as usize], waiting)
     }
@@ -309,7 +310,7 @@ impl<P> WriteCache<P> {
         self.flying -= host_blocks;
     }
 
-    /// Has entries written that stand in one chunk; `owners` wait for that.
+    /// Queues entries to be written in one chunk; `owners` wait for the entries.
     pub(crate) fn say(&mut self, entries: Vec<Entry>, owners: Vec<Owner>) {
         self.control.push_back(Control { entries, owners });
     }
@@ -330,7 +331,7 @@ impl<P> WriteCache<P> {
         !self.control.is_empty()
     }
 
-    /// `owner` waits for all control entries that wait. Returns how many of them that are, as they were said.
+    /// `owner` waits for all queued control entries. Returns the number of queued groups.
     pub(crate) fn await_control(&mut self, owner: Owner) -> u32 {
         self.control.iter_mut().for_each(|control| control.owners.push(owner));
         self.control.len() as u32
@@ -361,7 +362,7 @@ impl<P> WriteCache<P> {
         self.host_blocks
     }
 
-    /// Those of them that are on their way.
+    /// Host blocks that are in flight.
     pub(crate) fn flying(&self) -> u32 {
         self.flying
     }
@@ -417,7 +418,8 @@ impl<P> WriteCache<P> {
         slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
     }
 
-    /// Nothing is sealed any more. What is staged can still be read. Returns who waited, requests that flush apart.
+    /// Sealing ends for good. Staged blocks can still be read. Returns the waiters, and separately the waiting flush
+    /// requests.
     pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
         let mut owners = Vec::new();
         let queues = self.queues.iter_mut().flat_map(|queue| queue.drain(..));
@@ -470,7 +472,7 @@ impl<P> WriteCache<P> {
     pub(crate) fn hasten_block(&mut self, slot: u32) {
         let Staged { class, volume, .. } = self.slots[slot as usize];
         let queue = &mut self.queues[host_queue(class)];
-        // One that is not there goes before all else already.
+        // A block that is not in the queue is in the express lane already.
         if let Some(at) = queue.iter().rposition(|&other| other == slot) {
             queue.remove(at);
             self.queued[usize::from(volume)] -= 1;
@@ -480,7 +482,8 @@ impl<P> WriteCache<P> {
         }
     }
 
-    /// Has everything that waits sealed without waiting for full chunks. Returns whether that is new for anything.
+    /// Has all waiting blocks sealed without waiting for full chunks. Returns whether a block was not in a hurry
+    /// before.
     pub(crate) fn hurry_all(&mut self) -> bool {
         let new = self.waiting() > 0 && self.hurried.iter().any(|ticket| *ticket != self.ticket);
         self.hurried.fill(self.ticket);
@@ -525,8 +528,9 @@ impl<P> WriteCache<P> {
         true
     }
 
-    /// Has a flush wait for what waits of a volume, which goes before all else, if that is no more than a chunk; all
-    /// that waits goes if it is more, or if there is nothing else. `false` if nothing has to be waited for.
+    /// Has a flush wait for the waiting blocks of a volume. At most a chunk of blocks precedes all queues. If the
+    /// volume has more waiting blocks, or if all waiting blocks are the volume's, the flush waits for all queues.
+    /// `false` if the flush has no block to wait for.
     pub(crate) fn flush_volume(&mut self, volume: u16, request: u32) -> bool {
         let queued = self.queued.get(usize::from(volume)).copied().unwrap_or(0);
         if queued == self.waiting() || queued as usize > self.full {
@@ -572,7 +576,7 @@ impl<P> WriteCache<P> {
         self.express.pop(|slot| is_apt(self.slots[slot as usize].class))
     }
 
-    /// Those that go before all else.
+    /// The blocks that precede all queues.
     pub(crate) fn express(&mut self) -> &mut Express {
         &mut self.express
     }

@@ -5,25 +5,26 @@ use crate::marks::mark;
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 64.0;
 
-/// Beside these, the share of a unit's blocks that may be owed as collection begins; nothing when the units held ahead
-/// are used up. What flushes waited for without it: `docs/adr/0050-debts-grow-with-units.md`. With a fifth of a unit it
-/// is the same.
+/// Share of a unit's blocks that may be owed beside [`DEBT`] when collection begins. The share falls to 0 as the units
+/// held ahead are used up. Without the share, flushes wait for copies: `docs/adr/0050-debts-grow-with-units.md`. A
+/// fifth of a unit gives the same result.
 const SHARE: f64 = 1.0 / 32.0;
 
-/// Copies that may be owed beyond all that for what somebody waits for: a flush of a page and its log goes before the
-/// copies that a chunk of others earned, many hundreds. `docs/adr/0058-what-is-awaited-goes-before-debts.md`.
+/// Copies that may be owed beyond [`DEBT`] and [`SHARE`] before an awaited flush is held back. A flush of a page and
+/// its log precedes the many hundred copies that a chunk of other data earned.
+/// `docs/adr/0058-what-is-awaited-goes-before-debts.md`.
 const BEYOND: f64 = 256.0;
 
-/// Of what keeps the free units as they are, what collection does as it begins; all of it and half as much again when
-/// the units held ahead are used up. Free units thus settle in the middle of these. At 3/4 they settled higher, which
-/// made WAF 2 % higher, and no latency better.
+/// Rate of collection when collection begins, as a share of the rate that keeps the number of free units constant. The
+/// rate rises to 1.5 when the units held ahead are used up. Free units settle in the middle of the units held ahead. At
+/// 3/4 WAF is 2 % higher and latency is the same.
 const BEGINNING: f64 = 0.5;
 
 /// Copies that were earned and not spent.
 #[derive(Debug)]
 pub(crate) struct Pace {
     credit: f64,
-    /// Copies that the victim needed fewer than its mean so far: they are not owed as yet.
+    /// Copies that the victim saved so far, compared with its mean. Saved copies are not owed yet.
     saved: f64,
     /// Copies per logical block written that keep the free units as they are.
     ratio: f64,
@@ -45,8 +46,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A victim was chosen: copying its `valid` blocks frees `unit` logical blocks, less what they take elsewhere in
-    /// units that hold `dense` of them.
+    /// A victim was chosen: copying its `valid` blocks frees `unit` logical blocks. The copies take room in units that
+    /// hold `dense` blocks each.
     pub(crate) fn set_ratio(&mut self, valid: u32, unit: u32, dense: u64) {
         let (valid, unit) = (f64::from(valid), f64::from(unit));
         let gain = (unit - valid * unit / dense as f64).max(1.0);
@@ -98,7 +99,7 @@ impl Pace {
 
     pub(crate) fn spend(&mut self, copies: usize) {
         self.credit = (self.credit - copies as f64).max(0.0);
-        // One of two pays for others: these are not to wait until nobody waits for anything.
+        // Half of the copies pay for the other debt: other writes must not wait until no flush is awaited.
         self.beyond = (self.beyond - copies as f64 / 2.0).max(0.0);
     }
 
@@ -107,7 +108,7 @@ impl Pace {
         self.owed() >= DEBT + self.allowed
     }
 
-    /// Whether so many are owed that the host waits with what somebody waits for, too.
+    /// Whether the debt is so large that awaited flushes of the host wait, too.
     pub(crate) fn is_far_behind(&self) -> bool {
         self.is_behind() && self.beyond >= BEYOND
     }

@@ -14,13 +14,13 @@ pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
 pub(crate) struct Tally {
     /// Pages whose entries are in memory.
     pub(crate) frames: u64,
-    /// Those of them in which anything is mapped.
+    /// Pages in memory in which a block is mapped.
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
-    /// Pages that are on media, as they are or as they were.
+    /// Pages that have a copy on media, current or obsolete.
     pub(crate) placed: u64,
-    /// Pages that differ from those on media: a checkpoint writes them.
+    /// Pages that differ from their copies on media: a checkpoint writes the pages.
     pub(crate) differing: u64,
     /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory;
     /// those that are patched apart.

@@ -1,4 +1,4 @@
-//! Which pages of a map are in memory: how they come, what keeps them there, and how they go.
+//! Which pages of a map are in memory: how pages are loaded, pinned and evicted.
 
 use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
@@ -11,7 +11,7 @@ use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, Value, VolumeMap, spli
 pub(crate) enum Presence {
     /// It is.
     Resident,
-    /// Nothing in it is mapped, and it has no memory.
+    /// No block of the page is mapped, and the page takes no memory.
     Empty,
     /// It is on media only.
     Absent,
@@ -20,7 +20,7 @@ pub(crate) enum Presence {
 /// What a look at some pages for one that may go came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swept {
-    /// This page gave its memory back.
+    /// The page was evicted.
     Evicted,
     /// No page of this map did, from where the hand was to the end.
     Passed,
@@ -62,7 +62,7 @@ impl VolumeMap {
         self.change(page, |leaf, index| leaf::set(&mut leaf.changed, index));
     }
 
-    /// Changes what is so of a page, and the tally with it.
+    /// Changes the state of a page and updates the tally.
     pub(super) fn change<T>(&mut self, page: u64, change: impl FnOnce(&mut Leaf, usize) -> T) -> T {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf(&mut self.leaves);
@@ -258,7 +258,8 @@ impl VolumeMap {
         self.move_page(page, MapEntry::UNMAPPED)
     }
 
-    /// Forgets a page that will be beyond the end; returns where it was on media, and whether it differed from that.
+    /// Forgets a page that will be beyond the end. Returns the page's place on media, and whether a version in flight
+    /// differed from media.
     pub(crate) fn cut_page(&mut self, page: u64) -> (MapEntry, bool) {
         let old = self.drop_page(page);
         let differed = self.change(page, |leaf, index| {

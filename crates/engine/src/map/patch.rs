@@ -1,4 +1,4 @@
-//! What is known of a page that is not in memory: the entries that changed since it was written.
+//! The known part of a page that is not in memory: the entries that changed after the page was written.
 //!
 //! The block that the page on media leads to in place of such an entry, its *base*, is not known. It goes on counting
 //! as valid until the page is read, or garbage collection meets it.
@@ -24,7 +24,7 @@ const GROUP: u16 = PAGE_ENTRIES as u16 / 64;
 /// Entries that room is made for at once.
 const GROWTH: usize = 16;
 
-/// Bytes of memory that a patch takes beside its entries, among those of its root.
+/// Memory that a patch takes beside its entries, in bytes. Includes the patch's share of its root.
 const HEAD_BYTES: u64 = 128;
 
 /// Entries of a page that changed since it was written. Takes 10 bytes for each, and 160 more at most.

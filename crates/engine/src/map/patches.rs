@@ -62,7 +62,7 @@ impl VolumeMap {
         Some(self.addresses.mapping(known.entry))
     }
 
-    /// What the patch of a page says of `lba`, if it has one that does.
+    /// The patched entry of `lba`, if the page has a patch with an entry for `lba`.
     pub(crate) fn said(&self, lba: u64) -> Option<Said> {
         let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
         Some(self.say(lba / PAGE, known))
@@ -242,7 +242,7 @@ impl VolumeMap {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
                     let old = old(slot);
-                    // What it replaces is not known, and stands there already.
+                    // The replaced block is unknown, but the page already leads to the block.
                     if old.is_none() && said.counted {
                         mark!(PatchOverUnknown);
                         continue;
@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// Nothing is on its way; of what is lost that is not asked.
+    /// No block is in flight. The caller must not ask about lost blocks.
     fn none_flies(_: VolumeId, _: u64, value: Value) -> bool {
         assert!(!value.is_lost(), "it is nowhere");
         false

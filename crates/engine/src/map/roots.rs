@@ -10,7 +10,7 @@ impl VolumeMap {
         self.roots.len()
     }
 
-    /// Where a root page is on media; `None` if there is no such root.
+    /// The place of a root page on media; `None` if the map has no root of this number.
     pub(crate) fn root_at(&self, root: usize) -> Option<MapEntry> {
         self.roots.get(root).map(|root| root.at)
     }

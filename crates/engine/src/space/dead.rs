@@ -14,9 +14,9 @@ use thermocline_types::UnitId;
 pub(crate) enum Verdict {
     /// It can.
     Ready,
-    /// Not before its newest chunk, this one, is durable.
+    /// Not before the unit's newest chunk is durable.
     NotDurable(Sequence),
-    /// Not while something is on its way to it or from it.
+    /// Not while a read or write of the unit is in flight.
     InUse,
     /// Not on these terms.
     Held,

@@ -84,7 +84,7 @@ impl Space {
         new
     }
 
-    /// Whether `unit` is one of those that the device will not write again, and holds something.
+    /// Whether `unit` is condemned: the device will not write the unit again, but the unit still holds data.
     pub(crate) fn is_condemned(&self, unit: UnitId) -> bool {
         self.condemned.contains(&unit.0)
     }

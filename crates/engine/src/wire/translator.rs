@@ -1,8 +1,9 @@
-//! The engine's commands as writes and reads of places, one after the other, and what comes of these as its answers.
+//! Translates commands of the engine into writes and reads of places, one after the other, and results into
+//! completions.
 //!
-//! A [`Translator`] does no I/O: whoever has media carries out each [`IoCmd`] and hands its [`IoJob`] back with the
-//! result. So what the service ships is what the crash simulation crashes. What the parts of a write and the room of a
-//! read are, its [`Encoding`] says.
+//! A [`Translator`] does no I/O: the driver carries out each [`IoCmd`] and returns its [`IoJob`] with the result. The
+//! crash simulation therefore crashes the same code as the service runs. The [`Encoding`] defines the parts of a write
+//! and the room of a read.
 //!
 //! Invariants:
 //! * A command of the engine becomes one command after the other, never two at once, and ends in one answer.
@@ -22,7 +23,7 @@ use crate::device::{
 };
 use crate::payload::Payload;
 
-/// What structures are on media: bytes ([`super::InBytes`]), or what stands for them.
+/// The form of structures on media: bytes ([`super::InBytes`]), or a stand-in for bytes.
 pub trait Encoding: Debug {
     /// Handles of users' blocks.
     type Payload: Payload;
@@ -40,7 +41,7 @@ pub trait Encoding: Debug {
     /// All of a superblock record.
     fn record(&mut self, record: Arc<Superblock>) -> Self::Parts;
 
-    /// Room for so many bytes: the first ones of `into`, if there is one.
+    /// Room for `bytes` bytes: the first bytes of `into`, if `into` is given.
     fn room(&mut self, bytes: usize, into: Option<Self::Payload>) -> Self::Room;
 
     /// The blocks that were read.
@@ -65,14 +66,14 @@ pub trait Encoding: Debug {
     /// Logical blocks that `room` is for.
     fn blocks(&self, room: &Self::Room) -> u32;
 
-    /// Makes this deliberate bug from now on, if it is one of its own.
+    /// Makes a deliberate bug from now on, if the bug belongs to the encoding.
     fn make(&mut self, _bug: Option<Bug>) {}
 }
 
 /// What is asked of media.
 #[derive(Debug)]
 pub enum IoCmd<E: Encoding> {
-    /// Write the parts one behind the other, as one write.
+    /// Write the parts in order, as one write.
     Write {
         /// Where the first part begins.
         at: Location,
@@ -155,7 +156,7 @@ enum Kind<E: Encoding> {
 #[derive(Debug)]
 struct Windows<E: Encoding> {
     request: ReadChunks,
-    /// The one that is being read, and those behind it, the next last.
+    /// The version being read, and the versions left to read, the next last.
     current: Version,
     left: Vec<Version>,
     /// Those that could be read.
@@ -180,7 +181,7 @@ struct Search {
     readable: Vec<u32>,
     /// Which of them is being read.
     current: usize,
-    /// What was found of the one that is being read, and of those before it.
+    /// Records found so far in the unit being read, and in the units before.
     of_current: Vec<Superblock>,
     found: Vec<Superblock>,
     /// How many of them could not be read.
@@ -370,7 +371,8 @@ impl<E: Encoding> Translator<E> {
             search.current += 1;
             had = 0;
         }
-        // With one unit unreadable, the other ones' records count: whether the newest is missing, recovery notices.
+        // If a unit is unreadable, the records of the other units count. Recovery notices if the newest record is
+        // missing.
         let all_failed = search.failed == search.units.len();
         IoStep::Answer(if all_failed {
             Err(DeviceError::Io)

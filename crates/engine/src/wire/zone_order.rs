@@ -46,7 +46,7 @@ impl<K: Copy + Eq, C> ZoneOrder<K, C> {
         }
     }
 
-    /// The command that waited for the one that is complete, with its zone and name.
+    /// Ends command `name`. Returns the next command of the same zone, with its zone and name.
     pub fn leave(&mut self, name: K) -> Option<(UnitId, K, C)> {
         let index = self.busy.iter().position(|busy| busy.under_way == name)?;
         let last_first = bug!(self, ZoneOrderReversed);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use thermocline_format::{MediaClass, Sequence};
 
-/// Slots that go before all queues, and who waits for them.
+/// Slots that precede all queues, and the flushes that wait for the slots.
 #[derive(Debug, Default)]
 pub(crate) struct Express {
     /// Each with its number among all that ever came; numbers rise.
@@ -32,7 +32,7 @@ impl Express {
         self.slots.remove(at).map(|(_, slot)| slot)
     }
 
-    /// All slots, those first that came first.
+    /// All slots, oldest first.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.slots.iter().map(|&(_, slot)| slot)
     }
