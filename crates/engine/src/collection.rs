@@ -103,14 +103,14 @@ impl Collection {
         if media == MediaClass::Capacity { self.ending.len() as u32 } else { 0 }
     }
 
-    /// A copy of what was in `unit` leaves its queue.
+    /// A copy of a block of `unit` leaves its queue.
     pub(crate) fn copy_leaves(&mut self, unit: UnitId) {
         if let Some(ending) = self.ending.iter_mut().find(|ending| ending.victim == unit) {
             ending.copies -= 1;
         }
     }
 
-    /// Takes a victim none of whose copies waits any more.
+    /// Takes a victim without waiting copies.
     pub(crate) fn take_ended(&mut self) -> Option<Ending> {
         let at = self.ending.iter().position(|ending| ending.copies == 0)?;
         Some(self.ending.remove(at))

@@ -1,4 +1,4 @@
-//! How an engine is set up, and what follows from that for its space and memory.
+//! The configuration of an engine, and the space and memory that a configuration needs.
 
 use thermocline_format::{
     ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
@@ -16,8 +16,8 @@ use crate::map::Addresses;
 /// Most blocks that one read or write may have: what one chunk can hold.
 pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 
-/// How long a write that completed in memory waits there at most until it is on its way to media. Chosen: short beside
-/// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
+/// Longest time that a completed write waits in memory before it is sent to media. Chosen: short beside the seconds for
+/// which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
 pub const LINGER: Time = Time::seconds(1);
 
 /// Most bytes between checkpoints: what replays in minutes.
@@ -64,21 +64,21 @@ pub struct GcConfig {
     pub victim: Victim,
     /// How to read it.
     pub read_plan: ReadPlan,
-    /// Most bytes that one command reads.
+    /// Most bytes of a read command.
     pub read_bytes: u32,
-    /// Bytes of a victim that are looked at together: what is placed by the utilisation of its surroundings.
+    /// Bytes of a victim that are looked at together. The utilisation of these bytes decides the placement of copies.
     pub segment_bytes: u64,
     /// Free units, beyond those kept for garbage collection itself, below which it begins.
     pub ahead_units: u32,
-    /// Pages of maps that it can have in memory at once, however little memory there is. Blocks of so many pages are
-    /// copied in one chunk: with fewer than 64, more of the pool is held back for the headers.
+    /// Map pages that garbage collection can hold in memory at once, however little memory there is. A chunk copies
+    /// blocks of at most so many pages: with fewer than 64, more of the pool is held back for the headers.
     pub pages: u32,
 }
 
 /// When blocks leave fast devices though units there do not run short, and how many units may be in use there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestageConfig {
-    /// Fast units in use, those of superblocks among them, beyond which they are emptied.
+    /// Fast units in use, including superblock units, beyond which fast units are emptied.
     pub high_units: u32,
     /// Units in use at which that ends.
     pub low_units: u32,
@@ -128,8 +128,8 @@ pub struct Config {
     /// Units that a superblock record lists at most: a checkpoint begins when half as many are listed, so that any
     /// number of units can be written.
     pub max_listed_units: u32,
-    /// Units of each class of media, by its number, that the devices let be open at once. Placements that let classes
-    /// share an open unit keep to it; with others, [`Config::frontiers_on`] must not be more.
+    /// Open units that the devices allow at once in each class of media, by its number. Placements whose classes share
+    /// open units keep to the limit; with other placements, [`Config::frontiers_on`] must not exceed the limit.
     pub max_open_units: [u32; MediaClass::ALL.len()],
     /// Memory for the maps of all volumes; at least [`Config::least_map_memory`].
     pub map_memory_bytes: u64,
@@ -137,8 +137,8 @@ pub struct Config {
     pub open_despite_loss: bool,
     /// Members of the devices that have redundancy: versions of their bytes that can be asked for.
     pub members: Members,
-    /// Bytes that a volume's requests must write one behind the other before what follows goes to the devices for
-    /// capacity at once, where there are fast ones.
+    /// Sequential bytes of a volume's requests after which further blocks go directly to the devices for capacity, if
+    /// the pool has fast devices.
     pub bypass_bytes: u64,
     /// When blocks leave fast devices.
     pub destage: DestageConfig,
@@ -229,7 +229,7 @@ impl Config {
         2 + (pages / per_unit.max(1)) as u32
     }
 
-    /// Units that can be open at once: one for each class, as far as these do not have to share, one for metadata, and
+    /// Units that can be open at once: one for each class or group of classes that share a unit, one for metadata, and
     /// one for arrivals.
     #[must_use]
     pub fn frontiers(&self) -> u32 {
@@ -247,8 +247,8 @@ impl Config {
         }
     }
 
-    /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
-    /// than one for every 24 units. Chosen, not measured.
+    /// Units that can be open for users' blocks. Classes share open units if the policy allows sharing and otherwise
+    /// more than one of 24 units would be open. Chosen, not measured.
     pub(crate) fn most_open(&self) -> u32 {
         let topology = self.placement.topology();
         let classes = u32::from(topology.classes());
@@ -264,7 +264,7 @@ impl Config {
         self.placement.topology().classes()
     }
 
-    /// Classes of users' blocks: those of the placement, and that of arrivals if there is a fast device.
+    /// Classes of users' blocks: the classes of the placement, and the class of arrivals if the pool has a fast device.
     pub(crate) fn user_classes(&self) -> u8 {
         self.placement_classes() + u8::from(self.geometry.is_tiered())
     }
@@ -340,7 +340,7 @@ impl Config {
         }
     }
 
-    /// The class that a chunk header names; `None` if it is of a placement with more classes.
+    /// The class that a chunk header names; `None` if a placement with more classes wrote the header.
     pub(crate) fn class_named(&self, class: Class) -> Option<Class> {
         match class {
             METADATA => Some(self.metadata_class()),
@@ -349,8 +349,8 @@ impl Config {
         }
     }
 
-    /// Bytes of chunks with control entries, whose units only a checkpoint frees, at which one begins: a 16th of the
-    /// devices that they are on, of which more than that is spare. Chosen, not measured.
+    /// Bytes of chunks with control entries at which a checkpoint begins: only a checkpoint frees their units. The
+    /// limit is a 16th of the devices of the chunks, which is less than their spare. Chosen, not measured.
     pub(crate) fn control_bytes(&self) -> u64 {
         u64::from(self.units_of(self.host_media()) / 16).max(1) * self.geometry.unit_bytes()
     }
@@ -425,8 +425,8 @@ impl Config {
         self.capacity_among([volume_blocks])
     }
 
-    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each has pages and roots of its own.
-    /// Volumes that are larger than the pool have as many as its blocks take where these lie one behind the other.
+    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each volume has its own pages and
+    /// roots. A volume larger than the pool counts as many pages as the blocks of the pool need in sequence.
     #[must_use]
     pub fn capacity_among(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
         let data = self.units_of(MediaClass::Capacity).saturating_sub(self.units_set_aside());
@@ -447,8 +447,8 @@ impl Config {
         self.capacity_beside(pages, roots, 0)
     }
 
-    /// Where the fast devices are too small for the maps of volumes that have these sizes in blocks and are written all
-    /// over: how many fast units there are, and how many it takes. Without them the pool is full before.
+    /// The number of fast units and the number needed, if the fast devices are too small for the maps of fully written
+    /// volumes of these sizes in blocks. Such a pool is full too early.
     #[must_use]
     pub fn short_of_fast(&self, volumes: impl IntoIterator<Item = u64>) -> Option<(u32, u32)> {
         let fast = self.units_of(MediaClass::Fast);
@@ -529,8 +529,8 @@ fn active_units(geometry: &Geometry) -> u32 {
 }
 
 /// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Large
-/// units need three. Fast units also receive the blocks that stay on fast devices and the blocks staged during a
-/// destage. Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+/// units need three. A pool with fast devices needs four: fast units also receive the blocks that stay when their unit
+/// is emptied, and a destage takes time. Measured: `docs/adr/0048-checkpoints-and-debts.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 3 } else { 4 };
@@ -540,8 +540,8 @@ fn ahead_units(geometry: &Geometry) -> u32 {
 
 /// Most bytes that are replayed after a crash. A map is 1/512 of the data mapped: with half of the pool between
 /// checkpoints, writing the whole map costs a 256th of the data written; with a 32nd, a 16th. A replay takes seconds
-/// for 64 GiB (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of the tail is in the few
-/// headers of long chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
+/// for 64 GiB. Before a single device for capacity most of the tail is in the few headers of long chunks there, while
+/// pages go to the fast device (`docs/adr/0048-checkpoints-and-debts.md`).
 fn checkpoint_bytes(geometry: &Geometry) -> u64 {
     let pool = geometry.unit_bytes() * u64::from(active_units(geometry));
     let alone = geometry.active_devices(MediaClass::Capacity) == 1;

@@ -1,8 +1,8 @@
-//! When blocks leave fast devices though there is room there: beyond a watermark, or when they were there for long.
+//! Decides when blocks leave fast devices that still have room: above a watermark, or at an age limit.
 //!
 //! Invariants:
-//! * Destaging that began beyond the high watermark goes on to the low one.
-//! * No block is older than the unit that it is in: ages count from when a unit was opened.
+//! * Destaging that began above the high watermark goes on down to the low watermark.
+//! * A block is at most as old as its unit: ages count from the opening of the unit.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl Destage {
         self.opened = Some(now);
     }
 
-    /// `unit`, which was open for destaging, was closed. The age of the unit is the age of its first block.
+    /// `unit`, which was open for host data, was closed. The age of the unit is the age of its first block.
     pub(crate) fn closed(&mut self, unit: UnitId, now: Time) {
         let since = self.opened.take().unwrap_or(now);
         self.begin_age(unit, since);
@@ -76,13 +76,13 @@ impl Destage {
         self.opened.zip(self.config.max_age).is_some_and(|(opened, age)| opened + age <= now)
     }
 
-    /// The closed unit that is oldest, if it is too old.
+    /// The oldest closed unit, if the unit is past the age limit.
     pub(crate) fn overdue(&self, now: Time) -> Option<UnitId> {
         let (since, unit) = *self.oldest.first()?;
         self.config.max_age.filter(|age| since + *age <= now).map(|_| unit)
     }
 
-    /// When something will have been there for too long.
+    /// When the oldest unit with host data, open or closed, reaches the age limit.
     pub(crate) fn due(&self) -> Option<Time> {
         let closed = self.oldest.first().map(|(since, _)| *since);
         let first = closed.into_iter().chain(self.opened).min();

@@ -77,13 +77,13 @@ pub enum DeviceCmd<P> {
     Reset(UnitId),
     /// Overwrite a conventional unit with zeros, so that old content cannot be read again.
     Zero(UnitId),
-    /// Write no more to a unit until it is reset, so that the device can let go of it.
+    /// Write no more to a unit until the next reset, so that the device can free its resources for the unit.
     Finish(UnitId),
     /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
     Flush(DeviceId),
-    /// Heal a device with redundancy: each place of the unit is valid in the version named. A crash may have changed
-    /// the members so that two places each repair the other. The device must therefore read all places before it writes
-    /// the first.
+    /// Heal a device with redundancy: each place of the unit is valid in the version named. After a crash, two damaged
+    /// places may each be rebuilt from the other until the first is written. The device must therefore read all places
+    /// before the first write.
     Heal(Vec<Heal>),
     /// The member that this version excludes lacks flushed data. The device must stop reading the member and refill it.
     Distrust {
@@ -134,7 +134,7 @@ impl Members {
     }
 }
 
-/// Which chunks to read: those that begin in `window` logical blocks from `at` on.
+/// Chunks to read: all chunks that begin in the `window` logical blocks from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadChunks {
     /// Where the first chunk begins.
@@ -184,7 +184,7 @@ pub struct FoundChunk<P> {
     pub header: Arc<ChunkHeader>,
     /// The blocks behind its header from the first on, as many as the window holds whole; with their number.
     pub data: Option<(P, u32)>,
-    /// The block that lies packed in its header, unpacked.
+    /// The packed block of the header, unpacked.
     pub packed: Option<P>,
     /// The version without a member that alone has the header: others lack the header, or could not be read.
     pub only_in: Option<Version>,

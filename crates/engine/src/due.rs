@@ -4,7 +4,7 @@ use thermocline_format::BLOCK_BYTES;
 
 use crate::config::Config;
 
-/// A checkpoint costs little if its pages are so many times less than what was written since the one before.
+/// A checkpoint costs little if its pages are this many times less than the bytes written since the last checkpoint.
 const CHEAP: u64 = 64;
 
 /// Chunks after which a checkpoint begins however small they are: an opening keeps 24 bytes of each, at most 200 MB.
@@ -65,7 +65,7 @@ impl Due {
         self.bytes / 2 >= config.checkpoint_bytes || self.chunks / 2 >= CHUNKS
     }
 
-    /// Whether it is due when so many pages of maps differ.
+    /// Whether a checkpoint is due when `pages` pages of maps differ.
     pub(crate) fn is_now(&self, config: &Config, pages: u64) -> bool {
         let cheap = pages.saturating_mul(BLOCK_BYTES as u64 * CHEAP) <= self.bytes;
         self.wanted
@@ -80,7 +80,7 @@ impl Due {
         *self = Due { under_way: true, ..Due::default() };
     }
 
-    /// The record of the one that was being taken counts.
+    /// The record of the checkpoint in progress counts.
     pub(crate) fn end(&mut self) {
         self.under_way = false;
     }

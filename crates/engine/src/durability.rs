@@ -76,8 +76,8 @@ struct Written {
     /// Flushes sent and done.
     sent: u64,
     done: u64,
-    /// Flushes that must be done before anything else counts as durable: what replaces the blocks of a failed write may
-    /// be here, wherever that write went.
+    /// Flushes of this device that must be done before later chunks count as durable. The blocks of a failed write may
+    /// have been rewritten on this device, whichever device failed.
     least: u64,
 }
 
@@ -131,7 +131,7 @@ impl Durability {
         self.devices.iter().map(|device| device.durable.host_blocks).sum()
     }
 
-    /// A recovery ends: all that it found, up to `sequence`, is durable.
+    /// A recovery ends: everything found up to `sequence` is durable.
     pub(crate) fn recovered(&mut self, sequence: Sequence) {
         self.durable = sequence;
         for device in &mut self.devices {
@@ -157,8 +157,8 @@ impl Durability {
         }
     }
 
-    /// What replaces a failed write to `failed` is on media, on whatever device: nothing counts as durable before the
-    /// others are flushed, too.
+    /// The blocks of a failed write to `failed` are on media again, on any device. No chunk counts as durable until the
+    /// other devices are flushed, too.
     pub(crate) fn replaced(&mut self, failed: DeviceId) {
         let others = self.devices.iter_mut().enumerate();
         for (index, device) in others.filter(|(index, _)| *index != failed.index()) {
@@ -257,7 +257,7 @@ impl Durability {
         least.or(newest).unwrap_or_default()
     }
 
-    /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
+    /// Returns the satisfied waiters in order of arrival. Hosts go on waiting unless `let_on`.
     pub(crate) fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
         let devices = &self.devices;
         let due = |waiter: &mut Waiter| {

@@ -1,4 +1,4 @@
-//! The state machine: its state, its inputs and its outputs.
+//! The state machine: state, inputs and outputs.
 
 mod checkpoint;
 mod chunks;
@@ -231,7 +231,7 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// The next thing to do; `None` when there is nothing until something comes in, or before the time of
+    /// The next action; `None` when the engine has no work until the next input or the time of
     /// [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {

@@ -23,7 +23,7 @@ use crate::write_cache::Owner;
 #[derive(Debug)]
 struct Flight<P> {
     chunk: Arc<Chunk<P>>,
-    /// Who waits, and for how many of its blocks.
+    /// Waiters, each with its number of blocks in the chunk.
     owners: Vec<(Owner, u32)>,
     /// Blocks of the host in it, as long as these count as on their way.
     host_blocks: u32,
@@ -48,7 +48,7 @@ impl<P> Flight<P> {
 /// Result of a chunk that is done.
 #[derive(Debug)]
 pub(crate) struct Landed {
-    /// Who waited, and for how many of its blocks.
+    /// Waiters, each with its number of blocks in the chunk.
     pub(crate) owners: Vec<(Owner, u32)>,
     /// Host blocks of the chunk, if they counted as in flight until now. A flight may be done twice: an earlier write
     /// in its unit may fail after the flight was done.
@@ -57,13 +57,13 @@ pub(crate) struct Landed {
     pub(crate) replaced: Option<UnitId>,
 }
 
-/// Chunks on their way, and the numbers of those that were.
+/// Chunks in flight, and the sequences of completed chunks.
 #[derive(Debug)]
 pub(crate) struct Flights<P> {
     /// Flights from sequence `first` on; flights behind the first may be done already.
     flights: VecDeque<Flight<P>>,
     first: u64,
-    /// Of each device, blocks of the host in those before it.
+    /// For each device, host blocks in the flights before `first`.
     host_blocks: [u64; MAX_DEVICES],
     /// The newest chunk that the host was told about.
     newest_done: Sequence,
@@ -144,7 +144,7 @@ impl<P> Flights<P> {
         !std::mem::replace(&mut self.flight(sequence).abandoned, true)
     }
 
-    /// Whether any chunk is there that counts no more.
+    /// Whether a flight no longer counts.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.flights.iter().any(|flight| flight.abandoned)
     }
@@ -162,7 +162,7 @@ impl<P> Flights<P> {
         })
     }
 
-    /// Chunks behind `at` in its unit that are done already. Those on their way are dealt with when the device answers.
+    /// Chunks behind `at` in the same unit that are done already. Chunks in flight are handled when the device answers.
     pub(crate) fn done_behind(&self, at: Location) -> Vec<(Sequence, Arc<Chunk<P>>)> {
         let behind = |flight: &&Flight<P>| {
             let place = flight.at();

@@ -1,9 +1,9 @@
-//! Reads that fail their check, while they are tried again or other versions are asked for; and places that are written
-//! again because another version has them right.
+//! Failed reads that are tried again or served by other versions, and places that are rewritten because another version
+//! is valid.
 //!
 //! Invariants:
-//! * A version counts as right only by the engine's own check.
-//! * While a pool is being opened nothing is healed: what is to be is kept for the end of the opening.
+//! * A version is valid only by the engine's own check.
+//! * During an opening no place is healed: heals are kept until the opening ends.
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{Geometry, Location};

@@ -1,4 +1,4 @@
-//! The map of a volume: where each of its blocks is.
+//! The map of a volume: the place of each block.
 //!
 //! Entries take 8 bytes, as on media: an address of 36 bits, and a tag of 28. A map is cut like its form on media, into
 //! pages of 512 entries and roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from
@@ -6,9 +6,9 @@
 //! as it is may give its memory back (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
-//! * Entries of a page that is not loaded are never read; those that are written make a patch (`patches.rs`).
-//! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
-//! * A page that is on media may go at any time, but while garbage collection needs it: its changes stay, as a patch.
+//! * Entries of a page that is not loaded are never read; changed entries make a patch (`patches.rs`).
+//! * A page without a copy on media that never was loaded counts as loaded: all its entries are unmapped.
+//! * A page on media may be evicted unless garbage collection needs the page: its changes stay, as a patch.
 
 mod leaf;
 mod paging;
@@ -123,7 +123,7 @@ impl Value {
 /// A page in memory.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Its entries, as on media but for those of blocks that wait in the write cache.
+    /// Entries as on media, except entries of blocks that wait in the write cache.
     entries: [u64; PAGE_ENTRIES],
     /// Which of them differ from the page as it was written last, a bit for each.
     changed: [u64; PAGE_ENTRIES / 64],
@@ -247,7 +247,7 @@ pub(crate) enum Wanted {
     Held,
 }
 
-/// 262,144 blocks of a volume, or what is left of it.
+/// 262,144 blocks of a volume, or the rest of the volume.
 #[derive(Debug)]
 struct Root {
     /// The root page on media.
@@ -306,7 +306,7 @@ pub(crate) struct VolumeMap {
     pub(crate) deleted: bool,
     /// Where its blocks are to be.
     pub(crate) media: VolumeMedia,
-    /// Blocks that the pool keeps writable for the volume, those that are mapped included.
+    /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub(crate) reserve: u64,
     /// What the host wrote last, as a stream.
     pub(crate) stream: Stream,
@@ -315,7 +315,7 @@ pub(crate) struct VolumeMap {
     leaves: u64,
     /// How many pages there are of each kind.
     tally: Tally,
-    /// How many there were when that was noted last, and whether that may be out of date.
+    /// The tally when it was noted last, and whether the tally may have changed since.
     noted: Tally,
     changed: bool,
 }
@@ -377,7 +377,7 @@ impl VolumeMap {
         self.tally
     }
 
-    /// How many there were when that was noted last.
+    /// The tally when it was noted last.
     pub(crate) fn noted(&self) -> Tally {
         self.noted
     }
@@ -388,13 +388,13 @@ impl VolumeMap {
         std::mem::take(&mut self.changed).then(|| std::mem::replace(&mut self.noted, self.tally))
     }
 
-    /// What is known of `lba`; `None` if only the page on media says it.
+    /// The known mapping of `lba`; `None` if only the page on media has the mapping.
     #[inline]
     pub(crate) fn look_up(&self, lba: u64) -> Option<Mapping> {
         if self.is_loaded(lba / PAGE) { Some(self.get(lba)) } else { self.patched(lba) }
     }
 
-    /// What is said of `lba`, whose page is loaded.
+    /// The mapping of `lba`, whose page is loaded.
     #[inline]
     pub(crate) fn get(&self, lba: u64) -> Mapping {
         debug_assert!(self.is_loaded(lba / PAGE), "nobody knows what is mapped there");

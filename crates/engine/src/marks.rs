@@ -5,7 +5,7 @@
 //! without the feature, no code of a mark remains. The crate `cov-mark` checks one mark around one test; here all marks
 //! have names and are counted over whole campaigns.
 
-/// Notes that this place was reached; with `if`, only when the condition holds.
+/// Counts the mark as reached; with `if`, only when the condition holds.
 #[cfg(feature = "marks")]
 macro_rules! mark {
     ($mark:ident) => {

@@ -1,8 +1,8 @@
 //! Pages of the map on their way to memory, and the requests that wait for them.
 //!
-//! A request that needs a page which is not loaded waits for it and then starts anew. It asks for all that it needs at
-//! once, and only if there is memory for all; else it waits for memory, in the order in which it came. Where there is
-//! memory for all pages of all maps, they are loaded in the background.
+//! A request that needs an unloaded page waits for the page and then starts anew. The request asks for all its pages at
+//! once, and only if memory suffices for all pages. Otherwise the request waits for memory, in order of arrival. If
+//! memory suffices for all pages of all maps, the pages are loaded in the background.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ pub(crate) const UNITS: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Parked<P> {
     pub(crate) what: Waits<P>,
-    /// A page in memory that it needs as well.
+    /// A page in memory that the request needs as well.
     pub(crate) held: Option<(u16, u64)>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Tried {
     Page,
 }
 
-/// Background work that needs one page after another.
+/// Work that needs one page after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Trim,
@@ -200,7 +200,7 @@ impl<P> Pages<P> {
         self.loading.insert(page, Vec::new());
     }
 
-    /// A page is on its way that need not be read: it was in memory on its way to media.
+    /// A page in flight need not be read: the page was still in memory for its write to media.
     pub(crate) fn arrive(&mut self, page: (u16, u64), at: Location, bytes: PageBytes) {
         self.arrived.push_back((page.0, page.1, at, bytes));
     }
@@ -241,7 +241,7 @@ impl<P> Pages<P> {
         waiting.push(Parked { what, held });
     }
 
-    /// A request that waited needs this page no more.
+    /// A request that waited no longer needs the page.
     pub(crate) fn let_go(&mut self, held: Option<(u16, u64)>) {
         if let Some(page) = held
             && let Some(count) = self.held.get_mut(&page)

@@ -50,7 +50,7 @@ pub enum HostRequest<P> {
         /// Whether that is to be durable at completion.
         fua: bool,
     },
-    /// Make every write durable that was complete when this was submitted.
+    /// Make every write durable that completed before the flush was submitted.
     Flush,
     /// As `Flush`, for the writes of one volume: writes of other volumes may stay in memory.
     FlushVolume {
@@ -76,8 +76,8 @@ pub enum HostRequest<P> {
         /// Its new size in blocks.
         blocks: u64,
     },
-    /// Say where the blocks of a volume are to be from now on; durable at completion. What is there already goes
-    /// elsewhere when it is written or destaged next.
+    /// Set the media for future blocks of a volume; durable at completion. Existing blocks move when they are written
+    /// or destaged next.
     SetMedia {
         /// Which.
         volume: VolumeId,
@@ -103,7 +103,7 @@ pub enum Reply {
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
-        /// Places of devices with redundancy that a member holds wrong, while the others have what is right.
+        /// Places of devices with redundancy that are wrong on one member and right on the others.
         mended: u64,
     },
 }
@@ -158,7 +158,7 @@ pub enum HostError {
     TooManyRoots {
         /// Roots that all volumes would have.
         needed: u64,
-        /// Roots that a superblock record of this pool has room for beside so many volumes.
+        /// Roots that fit in a superblock record of this pool beside so many volumes.
         most: u64,
     },
     /// The device failed to read a block, or what it read is not that block.
@@ -198,7 +198,7 @@ pub enum Rejected {
     Malformed,
 }
 
-/// What a driver is to do, in this order.
+/// Work of a driver, in the order of the actions.
 #[derive(Clone, Debug)]
 pub enum Action<P> {
     /// Carry out a command and report its completion.
@@ -260,7 +260,7 @@ pub enum Notice {
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
-        /// Places of devices with redundancy that a member held wrong, while the others had what is right.
+        /// Places of devices with redundancy that were wrong on one member and right on the others.
         mended: u64,
     },
     /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
@@ -300,10 +300,10 @@ pub enum OpenError {
         "the devices that remain have no free unit to move blocks to: attach another device first"
     )]
     NoFreeUnit,
-    /// A device that is to be detached holds something.
+    /// A device to be detached still holds blocks or records.
     #[error("device {} is not drained: it holds something still", .0.0)]
     DeviceInUse(DeviceId),
-    /// A device of the pool is missing: in its place is one without any record of the pool.
+    /// A device of the pool is missing: the device in its place has no record of the pool.
     #[error("device {} of the pool is missing, or is not the one that is in its place", .0.0)]
     DeviceMissing(DeviceId),
     /// A device was not there when the pool was last opened, or is an older copy of what was.

@@ -87,8 +87,8 @@ impl Requests {
         self.all[request as usize].resizes = Some(volume);
     }
 
-    /// `parts` of what `request` waits for are done, or failed. Where the pool `has_failed`, no request that changes
-    /// anything succeeds.
+    /// `parts` awaited parts of `request` are done, or failed. If the pool `has_failed`, no request that writes
+    /// succeeds.
     pub(crate) fn progress(
         &mut self,
         request: u32,

@@ -78,11 +78,11 @@ pub(crate) struct Space {
     flushing_dead: bool,
     /// How often no control entry was waiting. One that waits may be why a unit is dead.
     control_sealed: u64,
-    /// Closed units to which something is on its way still.
+    /// Closed units with a write in flight.
     closing: BTreeSet<u32>,
     /// Zones that an opening found neither empty nor full.
     unfinished: Vec<UnitId>,
-    /// Condemned units that still hold valid blocks or chunks to be replayed.
+    /// Condemned units that are not empty yet.
     condemned: BTreeSet<u32>,
     /// Units out of service.
     retired: u32,
@@ -452,10 +452,10 @@ impl Space {
         self.tails[unit.index()].metadata = true;
     }
 
-    /// One valid block less in `unit`, which dies with its last.
+    /// `unit` loses a valid block, and dies with its last valid block.
     #[inline]
     fn drop_valid(&mut self, unit: UnitId) {
-        // The unit table may be wrong, if whoever wrote it was.
+        // The unit table may be wrong if its writer had a bug.
         let counted = self.units.valid_count(unit) > 0;
         debug_assert!(counted, "{unit:?} holds nothing that is valid");
         if !counted {
@@ -481,8 +481,8 @@ impl Space {
         self.units.set_valid(unit, self.units.valid_count(unit).saturating_sub(valid));
     }
 
-    /// One valid block less in `unit`, which an opening will count again if it is still there. Returns whether it was
-    /// counted: a table that is wrong must not stop an opening.
+    /// `unit` loses a valid block that the opening may count again. Returns whether the block was counted: a wrong
+    /// table must not stop an opening.
     pub(crate) fn uncount(&mut self, unit: UnitId) -> bool {
         let counted = self.units.valid_count(unit) > 0;
         if counted {
@@ -496,7 +496,8 @@ impl Space {
         self.units.begin_relocation(unit);
     }
 
-    /// Garbage collection is done with `unit`. Returns the valid blocks that are left in it; it is dead without.
+    /// Garbage collection is done with `unit`. Returns the valid blocks left in the unit; without a valid block, the
+    /// unit is dead.
     pub(crate) fn end_relocation(&mut self, unit: UnitId) -> u32 {
         self.units.end_relocation(unit);
         self.bury(unit);

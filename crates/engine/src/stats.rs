@@ -8,8 +8,8 @@ use thermocline_format::MediaClass;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Blocks that the host wrote, counted when they are staged: they are absorbed or written in chunks later, or lost
-    /// with a pool that fails.
+    /// Host blocks, counted at staging. A staged block is absorbed, written in a chunk later, or lost with a pool that
+    /// fails.
     pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
@@ -66,11 +66,11 @@ pub struct Stats {
     pub looked_at: u64,
     /// Pages of maps that were read because they were not in memory.
     pub pages_loaded: u64,
-    /// Pages of maps that gave their memory to others.
+    /// Pages of maps that were evicted.
     pub pages_evicted: u64,
     /// Pages of maps that were read only to be written with what had changed.
     pub pages_merged: u64,
-    /// Blocks found to be damaged, each time that they were.
+    /// Damaged blocks found; a block counts each time.
     pub damaged_blocks: u64,
     /// Places of devices with redundancy that a member held wrong, and that were written again from the others.
     pub healed_places: u64,
@@ -103,7 +103,7 @@ impl Memory {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VolumeTraffic {
-    /// Blocks that the host wrote, counted when they are staged.
+    /// Host blocks, counted at staging.
     pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
@@ -166,7 +166,7 @@ pub struct WrittenOn {
 }
 
 impl WrittenOn {
-    /// Of all that `stats` counted, what was written to `media`.
+    /// The part of `stats` that was written to `media`.
     pub(crate) fn new(stats: &Stats, media: MediaClass, tiered: bool) -> WrittenOn {
         let pages = stats.map_pages_written * 4096;
         let metadata = stats.header_bytes + pages + stats.superblock_bytes;

@@ -10,7 +10,7 @@ use thermocline_types::UnitId;
 
 use crate::map::Value;
 
-/// What a record that is being written is for.
+/// Purpose of the record being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A pool was opened.
@@ -50,13 +50,13 @@ struct Writing {
     copies: Vec<UnitId>,
     /// Those on other devices, which get a further copy when the home has the record.
     confirmed_on: Vec<UnitId>,
-    /// Whether a copy of this record is on its way or there, but not flushed.
+    /// Whether a copy of this record was sent and is not flushed yet.
     unflushed: bool,
     fresh: Vec<OpenUnit>,
     obsolete: Vec<Value>,
 }
 
-/// Superblock records: the newest flushed one and the one being written.
+/// Superblock records: the newest flushed record and the record being written.
 #[derive(Debug, Default)]
 pub(crate) struct Superblocks {
     durable: Option<Superblock>,
@@ -70,7 +70,7 @@ pub(crate) struct Superblocks {
     settled: bool,
     /// Blocks that count as valid until it is settled.
     unsettled: Vec<Value>,
-    /// Pages that were replaced or dropped since the newest record that refers to them.
+    /// Pages that were replaced or dropped after the newest record that refers to the pages.
     obsolete: Vec<Value>,
 }
 

@@ -1,8 +1,9 @@
-//! Which media blocks go to, where there are fast ones: what hosts write, and what leaves a fast unit.
+//! Choice between fast devices and devices for capacity, for host data and for blocks that leave a fast unit.
 //!
 //! Invariants:
-//! * What leaves a fast unit goes to another only if one is free that hosts may not use, or stays where it is, and
-//!   while at most half of what was looked at did: so however large fast volumes are, fast units are gained.
+//! * A block that leaves a fast unit moves to another only if a free fast unit is left that hosts may not use, or if
+//!   the block stays in place. At most half of the blocks looked at may stay on fast devices. Fast units are therefore
+//!   gained, however large fast volumes are.
 
 /// Consecutive requests of a volume, each beginning where the last ended.
 #[derive(Clone, Copy, Debug, Default)]

@@ -181,7 +181,7 @@ impl Volumes {
         if reserve == 0 { 0 } else { reserve.saturating_sub(self.in_use(index)) }
     }
 
-    /// Room that reservations hold, that of the volume at `except` aside.
+    /// Room that reservations hold, except the reservation of the volume at `except`.
     #[inline]
     pub(crate) fn held_beside(&self, except: Option<u16>) -> Held {
         let mut held = Held::default();
@@ -248,7 +248,7 @@ impl Volumes {
         maps
     }
 
-    /// Volumes, by rising identifier; those of which blocks are still mapped though they were deleted among them.
+    /// Volumes, by rising identifier, including deleted volumes with blocks still mapped.
     pub(crate) fn all(&self) -> Vec<&VolumeMap> {
         let mut maps: Vec<&VolumeMap> = self.slots.iter().flatten().collect();
         maps.sort_unstable_by_key(|map| map.id.0);

@@ -1,8 +1,8 @@
-//! The bytes that commands become, and the structures that bytes become: for drivers, real and simulated.
+//! Encodes commands into bytes and finds structures in bytes, for real and simulated drivers.
 //!
 //! Invariants:
 //! * Finding never panics nor computes with an unchecked number, whatever the bytes.
-//! * What was written at one place is never found at another, nor under another pool or generation.
+//! * A structure written at one place is never found at another, nor under another pool or generation.
 
 mod in_bytes;
 mod translator;
@@ -263,10 +263,10 @@ fn end_of(record: &Superblock, geometry: &Geometry) -> u32 {
     record.location.block + geometry.logical_block().to_hold(record.record_bytes())
 }
 
-/// Finds a pool on a device or in a file of which nothing is known: the first sound prefix of a superblock record in
-/// `bytes`, which were read at byte `offset`, that stands where it says.
+/// Finds a pool on an unknown device or in an unknown file: the first sound prefix of a superblock record in `bytes`
+/// that is at its own location. `bytes` were read at byte `offset`.
 ///
-/// The device's units are taken to follow each other from its first byte on, as they do where there are no zones.
+/// The units of the device are assumed to follow each other from its first byte on, as on every device without zones.
 #[must_use]
 pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     let step = PROBE_STEP as u64;
@@ -281,8 +281,8 @@ pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     })
 }
 
-/// Why a superblock record in `bytes`, at a multiple of the smallest logical block from their start, is refused
-/// although its checksum is right: it is of a newer version, or one of its fields cannot be.
+/// Why a superblock record with a valid checksum is refused: its version is newer, or a field is out of range. The
+/// record must be in `bytes`, at a multiple of the smallest logical block from their start.
 #[must_use]
 pub fn refused(bytes: &[u8]) -> Option<DecodeError> {
     bytes.chunks(PROBE_STEP).enumerate().find_map(|(index, _)| {

@@ -77,7 +77,7 @@ pub(crate) struct Staged<P> {
     pub(crate) copy: bool,
     /// Whether the block replaces a block whose write failed.
     pub(crate) replaces: bool,
-    /// Not trimmed meanwhile. Of a copy, that is found out when it is sealed.
+    /// Not trimmed meanwhile. For a copy, the check is made at sealing.
     pub(crate) alive: bool,
     /// Whether a write of the block, superseded writes included, was acknowledged to the host.
     pub(crate) acknowledged: bool,
@@ -123,7 +123,7 @@ pub(crate) struct WriteCache<P> {
     slots: Slab<Staged<P>>,
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
     queues: Vec<VecDeque<u32>>,
-    /// Slots of the host that were taken out of their queues, since somebody waits for them.
+    /// Slots of the host that left their queues because a flush or a request waits for the blocks.
     express: Express,
     /// Blocks in the queues of the host, by the index of their volume.
     queued: Vec<u32>,
@@ -209,8 +209,8 @@ impl<P> WriteCache<P> {
         slot
     }
 
-    /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
-    /// no unit be freed.
+    /// Stages a block of a failed write ahead of all other blocks. Until the block is on media, no later block can be
+    /// durable and no unit can be freed.
     pub(crate) fn push_first(&mut self, staged: Staged<P>) -> u32 {
         let queue = copy_queue(staged.class);
         let slot = self.slots.insert(staged) as u32;
@@ -321,7 +321,7 @@ impl<P> WriteCache<P> {
         self.control.truncate(left - left.min(count));
     }
 
-    /// The next control entries that stand in one chunk, if they take at most `room` lines.
+    /// The next control entries that belong in one chunk, if the entries take at most `room` lines.
     pub(crate) fn next_control(&mut self, room: usize) -> Option<Control> {
         self.control.pop_front_if(|control| control.lines() <= room)
     }
@@ -460,7 +460,7 @@ impl<P> WriteCache<P> {
         self.host_blocks - self.flying
     }
 
-    /// Has a block of the host sealed without waiting for a full chunk, and with it what came before it in its class.
+    /// Has a block of the host sealed without waiting for a full chunk, together with earlier blocks of its class.
     pub(crate) fn hurry(&mut self, slot: u32) {
         let Staged { class, ticket, .. } = self.slots[slot as usize];
         let hurried = &mut self.hurried[class.index()];
@@ -571,7 +571,7 @@ impl<P> WriteCache<P> {
         classes.find(|class| is_apt(*class))
     }
 
-    /// Takes the first of those that go before all else, of which `is_apt` says so by its class.
+    /// Takes the first express block whose class `is_apt`.
     pub(crate) fn pop_express(&mut self, is_apt: impl Fn(Class) -> bool) -> Option<u32> {
         self.express.pop(|slot| is_apt(self.slots[slot as usize].class))
     }

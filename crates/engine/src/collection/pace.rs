@@ -1,4 +1,4 @@
-//! How fast garbage collection goes: it earns copies as the host writes, and spends them.
+//! The pace of garbage collection: host writes earn copies, and collection spends the copies.
 
 use crate::marks::mark;
 
@@ -6,13 +6,13 @@ use crate::marks::mark;
 const DEBT: f64 = 64.0;
 
 /// Share of a unit's blocks that may be owed beside [`DEBT`] when collection begins. The share falls to 0 as the units
-/// held ahead are used up. Without the share, flushes wait for copies: `docs/adr/0050-debts-grow-with-units.md`. A
+/// held ahead are used up. Without the share, flushes wait for copies (`docs/adr/0048-checkpoints-and-debts.md`). A
 /// fifth of a unit gives the same result.
 const SHARE: f64 = 1.0 / 32.0;
 
 /// Copies that may be owed beyond [`DEBT`] and [`SHARE`] before an awaited flush is held back. A flush of a page and
-/// its log precedes the many hundred copies that a chunk of other data earned.
-/// `docs/adr/0058-what-is-awaited-goes-before-debts.md`.
+/// its log precedes the many hundred copies that a chunk of other data earned
+/// (`docs/adr/0048-checkpoints-and-debts.md`).
 const BEYOND: f64 = 256.0;
 
 /// Rate of collection when collection begins, as a share of the rate that keeps the number of free units constant. The
@@ -24,7 +24,7 @@ const BEGINNING: f64 = 0.5;
 #[derive(Debug)]
 pub(crate) struct Pace {
     credit: f64,
-    /// Copies that the victim saved so far, compared with its mean. Saved copies are not owed yet.
+    /// Copies that the victim saved so far, compared with the mean. Saved copies are not owed yet.
     saved: f64,
     /// Copies per logical block written that keep the free units as they are.
     ratio: f64,
@@ -54,17 +54,17 @@ impl Pace {
         self.ratio = valid / gain;
     }
 
-    /// A victim was chosen of which `written` logical blocks were written, and `valid` are valid. What the one before
-    /// saved is not owed any more.
+    /// A victim was chosen with `written` logical blocks written and `valid` blocks valid. Copies saved by the previous
+    /// victim are no longer owed.
     pub(crate) fn begin(&mut self, valid: u32, written: u32) {
         self.share = f64::from(valid) / f64::from(written.max(1));
         self.credit = (self.credit - self.saved).max(0.0);
         self.saved = 0.0;
     }
 
-    /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. Where that is less
-    /// than in the mean, looking through them is worth the copies that they save, until it has more. Else hosts would
-    /// wait for as long as it takes to find a block to copy, though nothing is to be done for it but to read headers.
+    /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. A part with fewer
+    /// valid blocks than the mean pays with the copies saved, until a denser part follows. Otherwise hosts would wait
+    /// while collection reads headers to find the next block to copy.
     pub(crate) fn look_through(&mut self, blocks: u32, valid: u32) {
         let fewer = self.share * f64::from(blocks) - f64::from(valid);
         self.saved = (self.saved + fewer).max(0.0);
@@ -75,7 +75,7 @@ impl Pace {
         self.credit - self.saved
     }
 
-    /// Victims are of units that hold so many blocks.
+    /// Each unit holds `blocks` blocks.
     pub(crate) fn set_unit(&mut self, blocks: u64) {
         self.unit = blocks as f64;
     }
@@ -92,7 +92,7 @@ impl Pace {
         self.credit += earned;
     }
 
-    /// Copies that may be made now, `most` in one step.
+    /// Copies affordable now, at most `most` in one step.
     pub(crate) fn affords(&self, most: usize) -> usize {
         self.owed().clamp(0.0, most as f64) as usize
     }
@@ -103,7 +103,7 @@ impl Pace {
         self.beyond = (self.beyond - copies as f64 / 2.0).max(0.0);
     }
 
-    /// Whether so many are owed that the host waits.
+    /// Whether the debt is so large that the host waits.
     pub(crate) fn is_behind(&self) -> bool {
         self.owed() >= DEBT + self.allowed
     }

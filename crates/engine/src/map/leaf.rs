@@ -145,7 +145,7 @@ impl Leaf {
         })
     }
 
-    /// What page `index` adds to the tally of its volume.
+    /// The share of page `index` in the tally of its volume.
     pub(super) fn tally(&self, index: usize) -> Tally {
         let resident = has(&self.resident, index);
         let idle = self.idle(index / 64) >> (index % 64) & 1 == 1;

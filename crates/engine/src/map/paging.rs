@@ -17,7 +17,7 @@ pub(crate) enum Presence {
     Absent,
 }
 
-/// What a look at some pages for one that may go came to.
+/// Result of a search for a page to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swept {
     /// The page was evicted.
@@ -87,7 +87,7 @@ impl VolumeMap {
         }
     }
 
-    /// The page differs from the one on media, or that one is not to stay.
+    /// The page differs from the copy on media, or the copy must be replaced.
     pub(crate) fn mark_dirty(&mut self, page: u64) {
         self.change(page, |leaf, index| leaf::set(&mut leaf.dirty, index));
     }
@@ -189,7 +189,7 @@ impl VolumeMap {
             let may = leaf.idle(word) >> shift << shift;
             let unused = may & !leaf.referenced[word];
             let behind = if unused == 0 { 64 } else { unused.trailing_zeros() as u64 };
-            // Those that the hand passes have to be used again.
+            // Pages passed by the hand must be used again to stay.
             let passed = may & !(u64::MAX.checked_shl(behind as u32).unwrap_or(0));
             leaf.referenced[word] &= !passed;
             let found = *from - *from % 64 + behind;
@@ -258,8 +258,8 @@ impl VolumeMap {
         self.move_page(page, MapEntry::UNMAPPED)
     }
 
-    /// Forgets a page that will be beyond the end. Returns the page's place on media, and whether a version in flight
-    /// differed from media.
+    /// Forgets a page that will be beyond the end. Returns the page's place on media, and whether the page differed
+    /// from the newest flushed record.
     pub(crate) fn cut_page(&mut self, page: u64) -> (MapEntry, bool) {
         let old = self.drop_page(page);
         let differed = self.change(page, |leaf, index| {

@@ -15,19 +15,19 @@ const COUNTED: u16 = 1 << 15;
 /// Set in a key once the page on media says the same.
 const MERGED: u16 = 1 << 14;
 
-/// The entry within its page that a key is about.
+/// The entry number within a key.
 const ENTRY: u16 = MERGED - 1;
 
-/// Entries of a page that one bit stands for.
+/// Entries of a page for each bit of `groups`.
 const GROUP: u16 = PAGE_ENTRIES as u16 / 64;
 
 /// Entries that room is made for at once.
 const GROWTH: usize = 16;
 
-/// Memory that a patch takes beside its entries, in bytes. Includes the patch's share of its root.
+/// Memory of a patch in bytes, besides its entries. Includes the patch's share of its root.
 const HEAD_BYTES: u64 = 128;
 
-/// Entries of a page that changed since it was written. Takes 10 bytes for each, and 160 more at most.
+/// Entries of a page that changed since the page was written. An entry takes 10 bytes, and a patch at most 160 more.
 #[derive(Debug, Default)]
 pub(super) struct Patch {
     keys: Vec<u16>,

@@ -1,8 +1,8 @@
 //! Pages on media only of which some entries are known to differ.
 //!
-//! What hosts write and garbage collection copies changes entries, and needs to know nothing of what they said before:
-//! so a page that is not in memory need not be read for that. Its patch keeps what changed until the page is read for
-//! another reason, or a checkpoint writes it anew with what the patch says.
+//! Host writes and copies of garbage collection change entries without knowing the old entries. A page outside memory
+//! therefore need not be read for a change. Its patch keeps changed entries until the page is read for another reason,
+//! or until a checkpoint rewrites the page with the patch applied.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.patch(index))
     }
 
-    /// What the patch of a page that is not loaded says of `lba`, if anything.
+    /// The patched mapping of `lba`, if the page is not loaded and its patch has an entry for `lba`.
     pub(super) fn patched(&self, lba: u64) -> Option<Mapping> {
         let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
         Some(self.addresses.mapping(known.entry))

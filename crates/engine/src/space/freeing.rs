@@ -84,7 +84,7 @@ impl Space {
         new
     }
 
-    /// Whether `unit` is condemned: the device will not write the unit again, but the unit still holds data.
+    /// Whether `unit` is condemned and not empty yet.
     pub(crate) fn is_condemned(&self, unit: UnitId) -> bool {
         self.condemned.contains(&unit.0)
     }
@@ -94,7 +94,7 @@ impl Space {
         !self.condemned.is_empty()
     }
 
-    /// Units that the device will not write or reset again, and that hold something.
+    /// Units that are not empty yet and that the device will not write or reset again.
     pub(crate) fn condemned(&self) -> impl Iterator<Item = UnitId> {
         self.condemned.iter().copied().map(UnitId)
     }

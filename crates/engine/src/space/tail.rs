@@ -1,4 +1,4 @@
-//! The state of each unit's life: its chunks, and its reads and writes in flight.
+//! The state of each unit's life: chunks, and reads and writes in flight.
 
 use thermocline_format::{Generation, Location, Sequence};
 use thermocline_types::{Class, UnitId};

@@ -113,7 +113,7 @@ pub enum IoCmd<E: Encoding> {
 }
 
 impl<E: Encoding> IoCmd<E> {
-    /// The unit that it changes. A zone takes one such command at a time: see [`super::ZoneOrder`].
+    /// The unit that the command changes. A zone takes one changing command at a time: see [`super::ZoneOrder`].
     #[must_use]
     pub const fn changes(&self) -> Option<UnitId> {
         match self {
@@ -152,7 +152,7 @@ enum Kind<E: Encoding> {
     Search(Box<Search>, E::Room),
 }
 
-/// Versions of a window of chunks, read one after the other.
+/// Versions of a window of chunks, read in sequence.
 #[derive(Debug)]
 struct Windows<E: Encoding> {
     request: ReadChunks,
@@ -189,7 +189,7 @@ struct Search {
 }
 
 impl Search {
-    /// The current unit was read in the current version: records that other versions had as well count once.
+    /// The current unit was read in the current version: a record found in several versions counts once.
     fn take_current(&mut self) {
         for record in std::mem::take(&mut self.of_current) {
             if !self.found.contains(&record) {

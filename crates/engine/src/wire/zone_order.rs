@@ -32,7 +32,7 @@ impl<K, C> Default for ZoneOrder<K, C> {
 }
 
 impl<K: Copy + Eq, C> ZoneOrder<K, C> {
-    /// The command, if nothing of its zone is under way; else it waits.
+    /// Returns the command if its zone is idle; otherwise the command waits.
     pub fn enter(&mut self, zone: UnitId, name: K, command: C) -> Option<C> {
         match self.busy.iter_mut().find(|busy| busy.zone == zone) {
             Some(busy) if !bug!(self, ZoneWrittenAtOnce) => {
@@ -60,7 +60,7 @@ impl<K: Copy + Eq, C> ZoneOrder<K, C> {
         Some((busy.zone, next, command))
     }
 
-    /// Forgets all of them, as a host does that is killed.
+    /// Forgets all commands, as a killed host does.
     pub fn clear(&mut self) {
         self.busy.clear();
     }
