@@ -28,7 +28,7 @@ pub(crate) use bug;
 
 #[cfg(feature = "bugs")]
 mod with_bugs {
-    /// Declares the bugs once, with what each does.
+    /// Declares each bug once, with its description.
     macro_rules! bugs {
         ($($name:ident: $what:literal,)*) => {
             /// An error that the engine makes on purpose.

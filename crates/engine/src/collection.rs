@@ -34,7 +34,7 @@ pub(crate) struct Victim {
 pub(crate) struct Collection {
     pace: Pace,
     victim: Option<Victim>,
-    /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
+    /// Victims whose blocks were all placed, oldest first. Their last copies wait for the copies of the next victim.
     ending: Vec<Ending>,
     /// Whether copies may take units reserved for metadata, because no other unit could be freed otherwise.
     borrows: bool,
@@ -68,7 +68,7 @@ impl Collection {
         self.victim.is_none_or(|victim| victim.staged_all)
     }
 
-    /// Whether nothing is collected.
+    /// Whether collection is idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.victim.is_none() && self.ending.is_empty()
     }
@@ -88,7 +88,7 @@ impl Collection {
         self.borrows &= needed;
     }
 
-    /// The last copies of a victim wait for those of the next one.
+    /// The last copies of a victim wait for the copies of the next victim.
     pub(crate) fn wait(&mut self, ending: Ending) {
         self.ending.push(ending);
     }

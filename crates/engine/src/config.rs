@@ -13,7 +13,7 @@ use crate::bugs::Bug;
 use crate::device::Members;
 use crate::map::Addresses;
 
-/// Most blocks that one read or write may have: what one chunk can hold.
+/// Most blocks of one read or write: the capacity of a chunk.
 pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 
 /// Longest time that a completed write waits in memory before it is sent to media. Chosen: short beside the seconds for
@@ -46,7 +46,7 @@ pub enum ReadPlan {
     Segment,
     /// Valid blocks, and the gaps between them where reading the gap costs less than another command.
     Cost {
-        /// What a command costs, as the bytes that the device reads in the same time.
+        /// Fixed cost of a command, as the bytes that the device reads in the same time.
         command_bytes: u32,
     },
 }
@@ -82,7 +82,7 @@ pub struct DestageConfig {
     pub high_units: u32,
     /// Units in use at which that ends.
     pub low_units: u32,
-    /// After how long in a fast unit blocks leave it, those of fast volumes apart.
+    /// Age at which blocks leave a fast unit, except blocks of fast volumes.
     pub max_age: Option<Time>,
     /// Most fast units in use, as if the pool had no more. The limit bounds the data at risk.
     pub most_units: u32,
@@ -236,7 +236,7 @@ impl Config {
         self.most_open() + 1 + u32::from(self.geometry.is_tiered())
     }
 
-    /// As [`Config::frontiers`], those on a class of media.
+    /// As [`Config::frontiers`], counting only units on one class of media.
     #[must_use]
     pub fn frontiers_on(&self, media: MediaClass) -> u32 {
         match (media, self.geometry.is_tiered()) {
@@ -284,12 +284,12 @@ impl Config {
         if self.geometry.is_tiered() { MediaClass::Fast } else { MediaClass::Capacity }
     }
 
-    /// Units of a class of media, those of superblocks included.
+    /// Units of a class of media, including superblock units.
     fn units_of(&self, media: MediaClass) -> u32 {
         self.geometry.active_units(media)
     }
 
-    /// Slots of the write cache: blocks of the host, those of failed writes among them, and copies.
+    /// Slots of the write cache: host blocks, including blocks of failed writes, and copies.
     pub(crate) fn stage_slots(&self) -> u32 {
         let copies = 4 * MAX_LINES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
@@ -355,7 +355,7 @@ impl Config {
         u64::from(self.units_of(self.host_media()) / 16).max(1) * self.geometry.unit_bytes()
     }
 
-    /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
+    /// Free units that relocation needs at least. The host may not use them. Units for metadata are not included.
     pub(crate) fn relocation_reserve(&self) -> u32 {
         self.placement.topology().units_held(0) + 1
     }
@@ -375,7 +375,7 @@ impl Config {
         2 * fast + 2 + 2 + 2 + 2 + 2
     }
 
-    /// Whether what is stated of destaging leaves `needed` fast units.
+    /// Whether the destage settings leave `needed` fast units.
     fn check_destage(&self, needed: u32) -> Result<(), ConfigError> {
         let DestageConfig { high_units, low_units, most_units, max_age } = self.destage;
         if max_age == Some(Time::ZERO) {
@@ -458,7 +458,7 @@ impl Config {
     }
 
     /// Fast units that it takes for the maps of volumes that have these sizes in blocks and are written all over, and
-    /// for hosts to go on, those of superblocks included.
+    /// for hosts to go on, including superblock units.
     #[must_use]
     pub fn fast_units_needed(&self, volumes: impl IntoIterator<Item = u64>) -> u32 {
         let (pages, roots) = maps_of(volumes);
@@ -588,7 +588,7 @@ pub enum ConfigError {
         /// Where it would begin.
         high: u32,
     },
-    /// What comes to fast devices would be too old there at once.
+    /// Blocks on fast devices would exceed the age limit at once.
     #[error("max_age is 0, must be longer")]
     Age,
     /// The write cache is too small for one request, or absurdly large.
@@ -597,7 +597,7 @@ pub enum ConfigError {
     /// No depth at all.
     #[error("max_requests, write_depth and gc.pages must be at least 1")]
     Depth,
-    /// Blocks on media and those in memory need more addresses than there are.
+    /// Blocks on media and in memory need more addresses than the map has.
     #[error("the device is as large as can be, and leaves no addresses for so many staged blocks")]
     Addresses,
     /// Garbage collection would begin before anything is written.
@@ -618,7 +618,7 @@ pub enum ConfigError {
         /// What half of a superblock unit holds, and 65536 at most.
         most: u32,
     },
-    /// The table of the superblock is too short for what a checkpoint of all maps may have to write.
+    /// The table of the superblock is too short for the units that a checkpoint of all maps may have to write.
     #[error(
         "units are too small for so large a pool: its superblock lists {listed} of them at most, and a checkpoint may \
          need {needed}; choose larger units"

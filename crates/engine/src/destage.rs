@@ -11,7 +11,7 @@ use thermocline_types::{Time, UnitId};
 
 use crate::config::DestageConfig;
 
-/// What decides when fast units are emptied early.
+/// Settings that decide when fast units are emptied early.
 #[derive(Debug)]
 pub(crate) struct Destage {
     config: DestageConfig,
@@ -31,7 +31,7 @@ impl Destage {
         Destage { config, falling: false, since, oldest, opened: None }
     }
 
-    /// Whether units are to be emptied until fewer than `used` are in use.
+    /// Whether to empty units until fewer than `used` are in use.
     pub(crate) fn wants(&mut self, used: u32) -> bool {
         let DestageConfig { low_units, high_units, .. } = self.config;
         self.falling = used > if self.falling { low_units } else { high_units };
@@ -44,7 +44,7 @@ impl Destage {
         f64::from(used.saturating_sub(low_units)) / f64::from((high_units - low_units).max(1))
     }
 
-    /// A unit was opened for what hosts write.
+    /// A unit was opened for host data.
     pub(crate) fn opened(&mut self, now: Time) {
         self.opened = Some(now);
     }
@@ -55,7 +55,7 @@ impl Destage {
         self.begin_age(unit, since);
     }
 
-    /// The age of what `unit` holds counts from `since` on.
+    /// The age of the blocks in `unit` counts from `since` on.
     pub(crate) fn begin_age(&mut self, unit: UnitId, since: Time) {
         if self.config.max_age.is_some() {
             self.end_age(unit);
@@ -64,14 +64,14 @@ impl Destage {
         }
     }
 
-    /// The age of what `unit` holds counts no more.
+    /// The age of the blocks in `unit` no longer counts.
     pub(crate) fn end_age(&mut self, unit: UnitId) {
         if let Some(since) = self.since.remove(&unit) {
             self.oldest.remove(&(since, unit));
         }
     }
 
-    /// Whether what is in the open unit was there for too long.
+    /// Whether the blocks in the open unit are past the age limit.
     pub(crate) fn is_open_overdue(&self, now: Time) -> bool {
         self.opened.zip(self.config.max_age).is_some_and(|(opened, age)| opened + age <= now)
     }

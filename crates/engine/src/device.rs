@@ -41,7 +41,7 @@ pub enum Body<P> {
     Pages(Vec<PageBytes>),
 }
 
-/// What is to be done.
+/// A command for the device.
 #[derive(Clone, Debug)]
 pub enum DeviceCmd<P> {
     /// Write a chunk. Chunks of one unit are submitted in the order of their location.
@@ -226,7 +226,7 @@ pub struct UnitReport {
     pub written: Option<u32>,
 }
 
-/// What can be done with a unit.
+/// Whether a unit can be read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitCondition {
     /// Read, written, reset.

@@ -13,7 +13,7 @@ const CHUNKS: u64 = 4 << 20;
 /// When the next checkpoint is due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Whether somebody waits for one.
+    /// Whether a checkpoint is wanted soon.
     wanted: bool,
     /// Bytes of chunks since the newest began, but for pages of maps, and chunks; on tiers of lives not released.
     bytes: u64,
@@ -44,7 +44,7 @@ impl Due {
         self.control += bytes;
     }
 
-    /// That much will not be replayed: the life of its unit was released.
+    /// A unit's life was released: `bytes` and `chunks` will not be replayed.
     pub(crate) fn release(&mut self, bytes: u64, chunks: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.chunks = self.chunks.saturating_sub(chunks);
@@ -55,7 +55,7 @@ impl Due {
         self.wanted = true;
     }
 
-    /// Whether somebody waits for one.
+    /// Whether a checkpoint is wanted soon.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -75,7 +75,7 @@ impl Due {
             || self.chunks >= CHUNKS
     }
 
-    /// One begins: nothing is due any more.
+    /// A checkpoint begins: no further checkpoint is due.
     pub(crate) fn begin(&mut self) {
         *self = Due { under_way: true, ..Due::default() };
     }

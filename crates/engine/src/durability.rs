@@ -86,7 +86,7 @@ impl Written {
         self.done >= needed.flushes && self.durable.reaches(needed, host)
     }
 
-    /// What a waiter for `target` needs.
+    /// The chunks and flushes that a waiter for `target` needs.
     fn needed(&self, target: Sequence, host: bool) -> Needed {
         let newest = if host { self.newest_for_hosts } else { self.newest };
         Needed { target: target.min(newest), flushes: self.least }
@@ -143,7 +143,7 @@ impl Durability {
     /// Chunk `sequence` goes to `device`; `awaited` if hosts wait for it.
     pub(crate) fn sealed(&mut self, device: DeviceId, sequence: Sequence, awaited: bool) {
         let written = &mut self.devices[device.index()];
-        // As far as nothing came to this device, all is durable here.
+        // Without a pending chunk on this device, every earlier chunk is durable here.
         let before = Sequence(sequence.0 - 1);
         if written.newest <= written.durable.all {
             written.durable.all = before;
@@ -178,7 +178,7 @@ impl Durability {
         self.waiters.push(Waiter { needed, then });
     }
 
-    /// The newest who waits does not wait for devices but `home`: a mistake, for tests of the tests.
+    /// The newest waiter waits for no device but `home`: a mistake, for tests of the tests.
     pub(crate) fn forget_others(&mut self, home: DeviceId) {
         if let Some(waiter) = self.waiters.last_mut() {
             let kept = waiter.needed[home.index()];
@@ -269,7 +269,7 @@ impl Durability {
         self.waiters.extract_if(.., due).map(|waiter| waiter.then).collect()
     }
 
-    /// Nobody waits any more; returns who did.
+    /// Removes and returns all waiters.
     pub(crate) fn abandon(&mut self) -> Vec<Then> {
         self.waiters.drain(..).map(|waiter| waiter.then).collect()
     }

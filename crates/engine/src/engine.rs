@@ -249,16 +249,15 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough,
-    /// when a scrub in the background has rested, or at once if it has more to look through than it may before others
-    /// go.
+    /// When the engine must be called without other input: when writes have waited in memory long enough, when a scrub
+    /// in the background has rested, or at once if the engine paused in long work to let other work proceed.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.paused {
             return Some(self.parts.now);
         }
         let writes = self.parts.cache.due().filter(|_| self.parts.config.write_cache);
-        // What is overdue and cannot leave yet waits for more than time.
+        // An overdue block that cannot leave yet waits for an event, not for time.
         let leaves = self.parts.destage.due().filter(|due| *due > self.parts.now);
         let times = writes
             .into_iter()
@@ -267,7 +266,7 @@ impl<P: Payload> Engine<P> {
         times.min().filter(|_| self.parts.phase == Phase::Open)
     }
 
-    /// Tells the time. Spurious calls change nothing.
+    /// Advances the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         let scrubs = self.scrubber.wakes(self.parts.now, self.parts.asked_at);
         self.parts.now = self.parts.now.max(now);
@@ -279,7 +278,7 @@ impl<P: Payload> Engine<P> {
         self.settled &= self.parts.destage.due().is_none_or(|due| due > self.parts.now);
     }
 
-    /// A bounded piece of what can be done now. Returns whether anything was.
+    /// Does a bounded piece of work. Returns whether any work was done.
     fn work(&mut self) -> bool {
         match self.parts.phase {
             Phase::Opening => return self.recover(),
@@ -315,7 +314,7 @@ impl<P: Payload> Engine<P> {
     /// The device carried out `op`, or failed to.
     ///
     /// # Panics
-    /// If `op` is not on its way, or is answered with what was not asked for.
+    /// If `op` is not in flight, or if `done` does not match the command.
     pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
         self.handle_timeout(now);
         self.settled = false;

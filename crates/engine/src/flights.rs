@@ -1,7 +1,7 @@
 //! Chunks on their way to media.
 //!
 //! Invariants:
-//! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
+//! * A flight is done when its blocks are on media. After a failed write, the replacements must be on media.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Flight<P> {
     written: u32,
     /// Whether the flight no longer counts: its own write, or an earlier write in its unit, failed.
     abandoned: bool,
-    /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
+    /// Pending writes: one for the chunk itself, and one for each block that replaces a block of a failed write.
     pending: u32,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Flights<P> {
     first: u64,
     /// For each device, host blocks in the flights before `first`.
     host_blocks: [u64; MAX_DEVICES],
-    /// The newest chunk that the host was told about.
+    /// The newest chunk that was reported to the host.
     newest_done: Sequence,
     /// Writes that failed in a row.
     failures: u32,
@@ -79,17 +79,17 @@ impl<P> Flights<P> {
         Flights { flights, first: first.0, host_blocks, newest_done, failures: 0 }
     }
 
-    /// The host was told that chunk `sequence` is done.
+    /// Chunk `sequence` was reported to the host.
     pub(crate) fn told(&mut self, sequence: Sequence) {
         self.newest_done = self.newest_done.max(sequence);
     }
 
-    /// The newest chunk that the host was told about.
+    /// The newest chunk that was reported to the host.
     pub(crate) fn newest_done(&self) -> Sequence {
         self.newest_done
     }
 
-    /// A chunk with so many blocks of the host sets off, with the sequence that comes next; `owners` wait for it.
+    /// Sends a chunk with `host_blocks` blocks of the host and the next sequence; `owners` wait for the chunk.
     pub(crate) fn launch(
         &mut self,
         chunk: Arc<Chunk<P>>,

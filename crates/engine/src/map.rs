@@ -36,7 +36,7 @@ pub(crate) use patches::{Base, Said};
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
 
-/// What an entry in memory says.
+/// The meaning of an entry in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
     /// Nothing.
@@ -142,7 +142,7 @@ impl Frame {
         Box::new(Frame { entries, changed: [0; PAGE_ENTRIES / 64], changes: 0 })
     }
 
-    /// Of a page of which nothing is mapped any more, whatever is on media.
+    /// The frame of a page without mapped blocks, whatever media hold.
     fn emptied() -> Box<Frame> {
         let mut frame = Frame::of([UNMAPPED; PAGE_ENTRIES]);
         (frame.changed, frame.changes) = ([u64::MAX; PAGE_ENTRIES / 64], PAGE_ENTRIES as u16);
@@ -190,7 +190,7 @@ pub(crate) type Bits = [u64; PAGE_ENTRIES / 64];
 /// The entry of a block that is not mapped.
 const UNMAPPED: u64 = MapEntry::UNMAPPED.pack();
 
-/// What the addresses of entries in memory mean in a pool: those beyond all units are slots of the write cache.
+/// The meaning of in-memory addresses in a pool: addresses beyond all units are slots of the write cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     /// Entries from here on are slots of the write cache.
@@ -236,7 +236,7 @@ impl Addresses {
     }
 }
 
-/// What a walk through the pages of a map looks for.
+/// The pages that a walk through a map looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Pages that differ from their copies on media.
@@ -304,11 +304,11 @@ pub(crate) struct VolumeMap {
     pub(crate) traffic: VolumeTraffic,
     /// Whether it was deleted, and blocks are still mapped.
     pub(crate) deleted: bool,
-    /// Where its blocks are to be.
+    /// The media for the blocks of the volume.
     pub(crate) media: VolumeMedia,
     /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub(crate) reserve: u64,
-    /// What the host wrote last, as a stream.
+    /// The last writes of the host, as a stream.
     pub(crate) stream: Stream,
     addresses: Addresses,
     /// Roots that have a leaf.
@@ -321,7 +321,7 @@ pub(crate) struct VolumeMap {
 }
 
 impl VolumeMap {
-    /// A volume of which nothing is mapped.
+    /// A volume without mapped blocks.
     pub(crate) fn new(
         id: VolumeId,
         name: VolumeName,
@@ -366,7 +366,7 @@ impl VolumeMap {
         self.blocks = blocks;
     }
 
-    /// Bytes of memory that the map of a volume takes at most beside its pages: what leads to them.
+    /// Most memory in bytes that the map of a volume takes beside its pages: roots and leaves.
     pub(crate) fn memory_for(blocks: u64) -> u64 {
         let roots = thermocline_format::Volume::roots_for(blocks) as u64;
         roots * (size_of::<Root>() + size_of::<Leaf>()) as u64
@@ -419,7 +419,7 @@ impl VolumeMap {
         for (place, entry) in places.iter_mut().zip(&frame.entries) {
             *place = entry.to_le_bytes();
         }
-        // What is unmapped or lost is beyond slots as well.
+        // Entries of unmapped or lost blocks are beyond slots as well.
         let slots = self.addresses.staged..Value::LOST.entry();
         if !frame.entries.iter().any(|entry| slots.contains(entry)) {
             return (bytes, false);
@@ -439,8 +439,8 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
     }
 
-    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, what it says of `lba` is
-    /// not known, and goes on counting unless that is known from before.
+    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, the old entry on media is
+    /// unknown. The old block goes on counting unless the entry was patched before.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         let page = lba / PAGE;

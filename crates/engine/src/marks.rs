@@ -60,7 +60,7 @@ mod counted {
             self.0[mark as usize]
         }
 
-        /// Adds what another counted.
+        /// Adds the counts of another set.
         pub fn merge(&mut self, other: &Marks) {
             self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
         }
@@ -81,7 +81,7 @@ mod counted {
         REACHED.take()
     }
 
-    /// Declares the marks once, with what is done where each stands.
+    /// Declares each mark once, with its description.
     macro_rules! marks {
         ($($name:ident: $what:literal,)*) => {
             /// A place in the engine.

@@ -23,12 +23,12 @@ use crate::map::{FRAME_BYTES, VolumeMap};
 /// one page each, and hosts leave as many again. A request needs two, since its blocks may span two pages.
 const BESIDE: u64 = 10;
 
-/// Who asks for pages.
+/// Users of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// Reads of hosts.
     Read,
-    /// Writes of hosts: they need memory also for pages of which nothing is mapped as yet.
+    /// Writes of hosts: they need memory also for pages without mapped blocks.
     Write,
     /// Trims and scrubs.
     Upkeep,

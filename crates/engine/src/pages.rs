@@ -42,7 +42,7 @@ pub(crate) enum Waits<P> {
     Write { request: u32, extent: Extent, data: P, handle: u16 },
 }
 
-/// What a request has waited for already.
+/// The resource that a request has waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried {
     /// Nothing.
@@ -53,7 +53,7 @@ pub(crate) enum Tried {
     Page,
 }
 
-/// Work that needs one page after another.
+/// Work that goes from page to page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Trim,
@@ -73,7 +73,7 @@ pub(crate) enum Background {
     Over,
 }
 
-/// Pages on their way, and what waits.
+/// Pages in flight, and requests that wait for pages.
 #[derive(Debug)]
 pub(crate) struct Pages<P> {
     background: Background,
@@ -98,7 +98,7 @@ pub(crate) struct Pages<P> {
     short_since: Option<u64>,
     /// Checkpoints when a write first found the pool full by counts that may be too high.
     full_since: Option<u64>,
-    /// Whether the hand has not come around yet for somebody.
+    /// Whether a user of pages still waits for the hand to come around.
     goes_on: bool,
     /// Whether an opening may have taken more memory than there is, and has not given it back yet.
     excess: bool,
@@ -215,7 +215,7 @@ impl<P> Pages<P> {
         self.arrived.pop_front()
     }
 
-    /// A page has come, or will not; returns who waited for it.
+    /// A page was read, or the read failed; returns the waiters for the page.
     pub(crate) fn end(&mut self, page: (u16, u64)) -> Vec<Parked<P>> {
         self.loading.remove(&page).unwrap_or_default()
     }
@@ -253,7 +253,7 @@ impl<P> Pages<P> {
         }
     }
 
-    /// Parks what waits for memory; first, if it waited already.
+    /// Parks a request that waits for memory; at the front, if the request waited already.
     pub(crate) fn await_memory(&mut self, what: Waits<P>, first: bool) {
         let parked = Parked { what, held: None };
         if first {
@@ -322,7 +322,7 @@ impl<P> Pages<P> {
         self.full_since = None;
     }
 
-    /// The hand has not come around yet for somebody.
+    /// A user of pages still waits for the hand to come around.
     pub(crate) fn note_goes_on(&mut self) {
         self.goes_on = true;
     }
@@ -359,7 +359,7 @@ impl<P> Pages<P> {
         self.excess = false;
     }
 
-    /// What `who` needs now.
+    /// Sets the page needed now by `who`.
     pub(crate) fn need(&mut self, who: Needs, page: Option<(u16, u64)>) {
         self.next[who as usize] = page;
     }

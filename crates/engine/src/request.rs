@@ -38,16 +38,16 @@ pub enum HostRequest<P> {
         extent: Extent,
         /// Their content; must not change any more, not even after completion.
         data: P,
-        /// Whether they are to be durable at completion.
+        /// Whether the blocks must be durable at completion.
         fua: bool,
-        /// What the host says about their lifetime; 0 says nothing.
+        /// The host's hint about the lifetime of the blocks; 0 is no hint.
         handle: u16,
     },
     /// Forget blocks: they read as zeros afterwards.
     Trim {
         /// Which, of any number.
         extent: Extent,
-        /// Whether that is to be durable at completion.
+        /// Whether the trim must be durable at completion.
         fua: bool,
     },
     /// Make every write durable that completed before the flush was submitted.
@@ -97,7 +97,7 @@ pub enum Reply {
     Done,
     /// The volume that was created.
     Created(VolumeId),
-    /// What a scrub looked at.
+    /// Result of a scrub.
     Scrubbed {
         /// Blocks that were compared, including blocks of maps.
         blocks: u64,
@@ -127,7 +127,7 @@ pub enum HostError {
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]
     NoSpace,
-    /// The pool has less room than is to be reserved.
+    /// The pool has less room than the reservation needs.
     #[error("the pool can reserve {} MiB for this volume at most", .most / 256)]
     NothingToReserve {
         /// Blocks, the mapped ones of the volume included.
@@ -183,7 +183,7 @@ fn more_room(most: u64) -> String {
     }
 }
 
-/// Why a request was not accepted. It will never complete; nothing of it was done.
+/// Why a request was not accepted. The request will never complete, and no part of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejected {
@@ -230,9 +230,9 @@ pub enum Notice {
         /// Entries that they had.
         entries: u64,
     },
-    /// The pool could not be opened; nothing was changed.
+    /// The pool could not be opened; no block was changed.
     OpenFailed(OpenError),
-    /// The maps of all volumes are in memory as a whole. Never said where they are larger than the budget, or damaged.
+    /// The maps of all volumes are in memory as a whole. Never sent if the maps are larger than the budget, or damaged.
     MapLoaded,
     /// A checkpoint is durable.
     Checkpoint {
@@ -306,10 +306,10 @@ pub enum OpenError {
     /// A device of the pool is missing: the device in its place has no record of the pool.
     #[error("device {} of the pool is missing, or is not the one that is in its place", .0.0)]
     DeviceMissing(DeviceId),
-    /// A device was not there when the pool was last opened, or is an older copy of what was.
+    /// A device was missing when the pool was last opened, or is an older copy of a device of the pool.
     #[error("device {} is an older copy: it was not there when the pool was last opened", .0.0)]
     DeviceOlder(DeviceId),
-    /// What the pool cannot be without is on a device that is to be given up: the records that count, or pages of maps.
+    /// A device to be given up holds data that the pool needs: the valid records, or pages of maps.
     #[error("device {} cannot be given up: it has the records of the pool, or pages of maps", .0.0)]
     MapOn(DeviceId),
     /// The pool was not closed in order, and what a device that is to be given up had written since the last checkpoint

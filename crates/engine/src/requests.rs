@@ -9,7 +9,7 @@ use crate::request::{HostError, Reply, RequestId};
 #[derive(Debug)]
 struct Request {
     id: RequestId,
-    /// What is still missing.
+    /// Parts that are not done yet.
     parts: u32,
     error: Option<HostError>,
     reply: Reply,
@@ -21,18 +21,18 @@ struct Request {
     resizes: Option<VolumeId>,
 }
 
-/// What comes of a request when a part of it is done.
+/// State of a request when a part of it is done.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
     /// It waits for others.
     Waits,
-    /// All is done, and is to be made durable: that is one part more.
+    /// All parts are done. The result must be made durable, which is one further part.
     MakeDurable,
     /// It is over.
     Over {
         /// The host's name for it.
         id: RequestId,
-        /// What it is answered.
+        /// The answer to the host.
         result: Result<Reply, HostError>,
         /// The volume that the request resized.
         resized: Option<VolumeId>,
@@ -77,7 +77,7 @@ impl Requests {
         self.all[request as usize].parts += parts;
     }
 
-    /// What `request` will be answered.
+    /// Sets the reply to `request`.
     pub(crate) fn set_reply(&mut self, request: u32, reply: Reply) {
         self.all[request as usize].reply = reply;
     }

@@ -128,7 +128,7 @@ impl Space {
         }
     }
 
-    /// What each unit is doing and how many of its blocks are valid.
+    /// The state of each unit and its number of valid blocks.
     pub(crate) fn units(&self) -> &Units {
         &self.units
     }
@@ -476,7 +476,7 @@ impl Space {
         self.units.set_valid(unit, all.min(i32::MAX as u64) as u32);
     }
 
-    /// What a page of the unit table said counts no more.
+    /// The count of a unit-table page for `unit` no longer counts.
     pub(crate) fn drop_users(&mut self, unit: UnitId, valid: u32) {
         self.units.set_valid(unit, self.units.valid_count(unit).saturating_sub(valid));
     }

@@ -62,13 +62,13 @@ pub struct Stats {
     pub flushes: u64,
     /// Resets sent to the device.
     pub resets: u64,
-    /// Entries of maps, and units, that were looked through in search of something: what bounds the work of a call.
+    /// Entries of maps, and units, that searches looked through: the bound of the work of a call.
     pub looked_at: u64,
     /// Pages of maps that were read because they were not in memory.
     pub pages_loaded: u64,
     /// Pages of maps that were evicted.
     pub pages_evicted: u64,
-    /// Pages of maps that were read only to be written with what had changed.
+    /// Pages of maps that were read only to be written with their patch.
     pub pages_merged: u64,
     /// Damaged blocks found; a block counts each time.
     pub damaged_blocks: u64,
@@ -83,7 +83,7 @@ pub struct Memory {
     pub maps: u64,
     /// The table of units.
     pub units: u64,
-    /// What the placement policy remembers.
+    /// Memory of the placement policy.
     pub placement: u64,
     /// Blocks that wait to be written, with their payload.
     pub waiting: u64,
@@ -97,7 +97,7 @@ impl Memory {
     }
 }
 
-/// What was written for one volume since the engine was made, in blocks of 4096 bytes.
+/// Data written for one volume since the engine was made, in blocks of 4096 bytes.
 ///
 /// The sums over all volumes, deleted ones included, are in [`Stats`]; headers, maps and superblocks are the pool's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Stats {
     }
 }
 
-/// What was written to the devices of a class of media since the engine was made, by cause.
+/// Data written to the devices of a class of media since the engine was made, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenOn {
     /// Blocks of the host. On capacity media of a tiered pool: blocks that bypassed the fast devices.

@@ -21,7 +21,7 @@ pub(crate) enum Purpose {
     Checkpoint,
 }
 
-/// What is done next for a record.
+/// The next step for a record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     /// Write the record to the location in the record.
@@ -104,7 +104,7 @@ impl Superblocks {
         self.durable.as_ref().map_or(0, |record| record.patches)
     }
 
-    /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
+    /// Whether recovery from a crash would restore all acknowledged data. Not yet while only the chunks of an earlier
     /// opening would be replayed.
     pub(crate) fn are_settled(&self) -> bool {
         self.settled
@@ -119,18 +119,18 @@ impl Superblocks {
         self.unsettled.push(value);
     }
 
-    /// A crash would be recovered from. Returns what counted as valid until now.
+    /// Recovery from a crash would restore all acknowledged data. Returns the blocks that counted as valid until now.
     pub(crate) fn settle(&mut self) -> Vec<Value> {
         self.settled = true;
         std::mem::take(&mut self.unsettled)
     }
 
-    /// What stands at `entry` is not valid any more when the next checkpoint's record counts.
+    /// The block at `entry` becomes invalid when the record of the next checkpoint counts.
     pub(crate) fn drop_later(&mut self, entry: MapEntry) {
         self.obsolete.extend(Value::of_entry(entry.pack()));
     }
 
-    /// What is not valid any more when a later record counts.
+    /// Blocks that become invalid when a later record counts.
     pub(crate) fn obsolete(&self) -> impl Iterator<Item = Value> + '_ {
         let of_writing = self.writing.iter().flat_map(|writing| &writing.obsolete);
         self.obsolete.iter().chain(of_writing).copied()

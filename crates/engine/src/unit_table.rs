@@ -28,9 +28,9 @@ pub(crate) struct UnitTable {
     written: PageCursor,
     /// By how many blocks each unit is ahead of these pages.
     ahead: FxHashMap<u32, i64>,
-    /// Blocks that count as valid in memory, though nothing on media will lead to them.
+    /// Blocks that count as valid in memory, though no page on media will lead to the blocks.
     kept: FxHashMap<u32, i64>,
-    /// Pages that are to be written whether they differ or not: they were lost, or are to go elsewhere.
+    /// Pages that must be written even if unchanged: the copy was lost, or must move.
     again: BTreeSet<usize>,
 }
 
@@ -60,7 +60,7 @@ impl UnitTable {
         self.again.insert(index);
     }
 
-    /// What is said of `unit` on media.
+    /// The entry of `unit` on media.
     pub(crate) fn entry(&self, unit: UnitId) -> UnitEntry {
         self.entries[unit.index()]
     }
@@ -88,7 +88,7 @@ impl UnitTable {
         page < self.written
     }
 
-    /// A block in such a page stands in unit `to` from now on, and not in `from`.
+    /// A block in a page written already moved to unit `to` from unit `from`.
     pub(crate) fn move_ahead(&mut self, from: Option<UnitId>, to: Option<UnitId>) {
         for (unit, by) in [(from, -1), (to, 1)] {
             if let Some(unit) = unit {
@@ -97,7 +97,7 @@ impl UnitTable {
         }
     }
 
-    /// A block in `unit` goes on counting as valid, though nothing leads to it any more.
+    /// A block in `unit` goes on counting as valid, though no page leads to the block any more.
     pub(crate) fn keep(&mut self, unit: UnitId) {
         *self.kept.entry(unit.0).or_default() += 1;
     }
@@ -107,7 +107,7 @@ impl UnitTable {
         self.kept.clear();
     }
 
-    /// Pages that are to be written whether they differ or not.
+    /// Pages that must be written even if unchanged.
     pub(crate) fn is_lost(&self, index: usize) -> bool {
         self.again.contains(&index)
     }

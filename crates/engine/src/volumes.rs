@@ -40,13 +40,13 @@ pub struct VolumeInfo {
     pub name: VolumeName,
     /// Its size in blocks of 4096 bytes.
     pub blocks: u64,
-    /// Where its blocks are to be.
+    /// The media for the blocks of the volume.
     pub media: VolumeMedia,
     /// Blocks that are mapped. An estimate until each page of the map was read once.
     pub mapped: u64,
     /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub reserve: u64,
-    /// What was written for it.
+    /// Data written for the volume.
     pub traffic: VolumeTraffic,
 }
 
@@ -77,7 +77,7 @@ impl PageCursor {
     pub(crate) const END: PageCursor = PageCursor { volume: u16::MAX, page: u64::MAX };
 }
 
-/// What a piece of a walk came to.
+/// Result of a piece of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
     /// This page of this volume.
@@ -163,7 +163,7 @@ impl Volumes {
         }
     }
 
-    /// Blocks of a volume that are mapped. Pages that nobody has counted yet are taken for as full as each other.
+    /// Mapped blocks of a volume. All uncounted pages are assumed to be equally full.
     pub(crate) fn in_use(&self, index: u16) -> u64 {
         let Tally { blocks, uncounted, .. } = self.map(index).tally();
         if uncounted == 0 {
@@ -227,13 +227,13 @@ impl Volumes {
         Some(self.index[found].1)
     }
 
-    /// The index of a volume, be it deleted.
+    /// The index of a volume, even a deleted volume.
     pub(crate) fn slot(&self, volume: VolumeId) -> Option<u16> {
         let mut indices = self.indices();
         self.index(volume).or_else(|| indices.find(|index| self.map(*index).id == volume))
     }
 
-    /// Every index in use, those of volumes that are being deleted included.
+    /// Every index in use, including volumes that are being deleted.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         let used: Vec<u16> = (0..self.slots.len() as u16)
             .filter(|&index| self.slots[usize::from(index)].is_some())
@@ -255,7 +255,7 @@ impl Volumes {
         maps
     }
 
-    /// Adds a volume of which nothing is mapped.
+    /// Adds a volume without mapped blocks.
     pub(crate) fn add(
         &mut self,
         id: VolumeId,
@@ -293,7 +293,7 @@ impl Volumes {
         self.index.retain(|(other, _)| *other != id);
     }
 
-    /// Forgets a hidden volume of which nothing is mapped any more.
+    /// Forgets a hidden volume without mapped blocks.
     pub(crate) fn forget(&mut self, index: u16) {
         self.noted -= self.map(index).noted();
         self.roots -= self.map(index).roots();

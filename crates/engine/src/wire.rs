@@ -125,7 +125,7 @@ fn offset_within(bytes: &[u8], at: Location, block: u32, geometry: &Geometry) ->
     (inside && offset + logical_block <= bytes.len()).then_some(offset)
 }
 
-/// What stands at a place.
+/// Result of a look at a place.
 enum Seen {
     /// An expected chunk, its header whole.
     Chunk(ChunkHeader),
@@ -184,7 +184,7 @@ fn look(
     ChunkHeader::decode(bytes, expected, geometry).map_or(Seen::Nothing, Seen::Chunk)
 }
 
-/// The bytes of those blocks of the chunk at `offset` that lie whole among `length` bytes.
+/// The bytes of the blocks of the chunk at `offset` that lie whole among `length` bytes.
 fn whole_blocks(
     length: usize,
     offset: usize,

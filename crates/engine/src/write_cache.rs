@@ -1,4 +1,4 @@
-//! The write cache: what waits in memory to be sealed into a chunk.
+//! The write cache: blocks and control entries that wait in memory to be sealed into a chunk.
 //!
 //! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed
 //! writes. Control entries wait in a queue of their own.
@@ -17,7 +17,7 @@ use crate::marks::mark;
 
 use express::Express;
 
-/// Who waits for a block or control entry to be on media.
+/// Waiter for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A request of the host.
@@ -51,7 +51,7 @@ impl Owners {
         };
     }
 
-    /// Everybody who waits.
+    /// All waiters.
     pub(crate) fn each(&self) -> &[Owner] {
         match self {
             Owners::Nobody => &[],
@@ -101,7 +101,7 @@ fn drop_out<P>(staged: &mut Staged<P>, waiting: &mut Vec<Owner>) -> Option<Value
     staged.old.take()
 }
 
-/// Control entries that belong in one chunk.
+/// Control entries for one chunk.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) entries: Vec<Entry>,
@@ -115,7 +115,7 @@ impl Control {
     }
 }
 
-/// What waits to be sealed.
+/// Blocks and control entries that wait to be sealed.
 #[derive(Debug)]
 pub(crate) struct WriteCache<P> {
     /// Blocks that fill a chunk.
@@ -138,7 +138,7 @@ pub(crate) struct WriteCache<P> {
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
-    /// When whatever is staged is to be sealed; `None` while nothing waits.
+    /// When all staged blocks must be sealed; `None` while no block waits.
     due: Option<Time>,
     /// Whether a queue of the host may be full, or in a hurry.
     ripe: bool,
@@ -251,13 +251,13 @@ impl<P> WriteCache<P> {
         Some(slot)
     }
 
-    /// What waits in a slot.
+    /// The block in a slot.
     #[inline]
     pub(crate) fn block(&self, slot: u32) -> &Staged<P> {
         &self.slots[slot as usize]
     }
 
-    /// The block that `slot` will replace stands at `old` now.
+    /// The block that `slot` will replace moved to `old`.
     pub(crate) fn replaces(&mut self, slot: u32, old: Value) {
         self.slots[slot as usize].old = Some(old);
     }
@@ -273,7 +273,7 @@ impl<P> WriteCache<P> {
         }
     }
 
-    /// Nobody waits for the block in `slot` any more; returns who did.
+    /// Removes and returns the waiters for the block in `slot`.
     pub(crate) fn forget_owners(&mut self, slot: u32) -> Owners {
         std::mem::take(&mut self.slots[slot as usize].owners)
     }
@@ -315,7 +315,7 @@ impl<P> WriteCache<P> {
         self.control.push_back(Control { entries, owners });
     }
 
-    /// Takes back the last `count` that were to be said.
+    /// Takes back the last `count` groups of control entries.
     pub(crate) fn unsay(&mut self, count: usize) {
         let left = self.control.len();
         self.control.truncate(left - left.min(count));
@@ -352,7 +352,7 @@ impl<P> WriteCache<P> {
         self.queues[queue].front().copied()
     }
 
-    /// Whether what waits in a queue fills a chunk.
+    /// Whether the blocks in a queue fill a chunk.
     pub(crate) fn is_full(&self, queue: usize) -> bool {
         self.queues[queue].len() >= self.full
     }
@@ -384,7 +384,7 @@ impl<P> WriteCache<P> {
         staged.filter(|staged| staged.copy).filter_map(|staged| staged.old)
     }
 
-    /// When whatever is staged is to be sealed.
+    /// When all staged blocks must be sealed.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }
@@ -394,7 +394,7 @@ impl<P> WriteCache<P> {
         self.ripe
     }
 
-    /// Whether a block waits of which the host was told that it is written.
+    /// Whether a block waits whose write was acknowledged to the host.
     pub(crate) fn holds_acknowledged(&self) -> bool {
         let slots = self.queues.iter().step_by(2).flatten().copied().chain(self.express.slots());
         let mut staged = slots.map(|slot| &self.slots[slot as usize]);
@@ -448,7 +448,7 @@ impl<P> WriteCache<P> {
             || self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
     }
 
-    /// Bytes of memory held, with the payload of what is staged or on its way.
+    /// Bytes of memory held, with the payload of blocks that are staged or in flight.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Staged<P>>();
         let payloads = self.slots.len() as u64 + u64::from(self.flying);
@@ -518,7 +518,7 @@ impl<P> WriteCache<P> {
         longest == Some(self.queues[queue].len())
     }
 
-    /// Has a flush of the host wait for all that waits to be sealed; `false` if nothing does.
+    /// Has a flush of the host wait until all waiting blocks are sealed; `false` if no block waits.
     pub(crate) fn flush(&mut self, request: u32) -> bool {
         if self.oldest().is_none() {
             return false;
@@ -565,7 +565,7 @@ impl<P> WriteCache<P> {
         found.into_iter().for_each(|slot| self.express.push(slot));
     }
 
-    /// The class of the first block that goes before all else, of those of which `is_apt` says so by their class.
+    /// The class of the first express block whose class `is_apt`.
     pub(crate) fn express_class(&self, is_apt: impl Fn(Class) -> bool) -> Option<Class> {
         let mut classes = self.express.slots().map(|slot| self.slots[slot as usize].class);
         classes.find(|class| is_apt(*class))

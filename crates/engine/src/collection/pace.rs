@@ -34,7 +34,7 @@ pub(crate) struct Pace {
     unit: f64,
     /// Copies that may be owed beside [`DEBT`].
     allowed: f64,
-    /// Of those owed, copies that were earned when as many were owed as may be. Every second copy pays for them.
+    /// Part of the debt: copies earned while the debt was at its limit. Every second copy pays for this part.
     beyond: f64,
 }
 
@@ -113,7 +113,7 @@ impl Pace {
         self.is_behind() && self.beyond >= BEYOND
     }
 
-    /// Nothing is owed: units are plenty, or nothing can be copied. Returns whether the host waited.
+    /// Forgives the debt: units are plenty, or no block can be copied. Returns whether the host waited.
     pub(crate) fn forgive(&mut self) -> bool {
         let behind = self.is_behind();
         self.credit = 0.0;

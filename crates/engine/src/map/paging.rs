@@ -28,7 +28,7 @@ pub(crate) enum Swept {
     Pause,
 }
 
-/// What of a page that goes is forgotten, for tests of the tests.
+/// State that an eviction forgets, for tests of the tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forget {
     pub(crate) dirty: bool,
@@ -158,7 +158,7 @@ impl VolumeMap {
         }
     }
 
-    /// Whether the page is in memory and could be read again, as it is or as a patch would say.
+    /// Whether the page is in memory and could be read again, unchanged or with a patch.
     pub(crate) fn is_idle(&self, page: u64) -> bool {
         let (root, index) = split(page);
         let leaf = self.roots.get(root).and_then(|root| root.leaf.as_ref());
@@ -202,8 +202,9 @@ impl VolumeMap {
         Swept::Passed
     }
 
-    /// Gives back the memory of a page that is on media; what differs there is kept in a patch, but for what `forget`
-    /// says, a mistake for tests of the tests. So is what `flies`, if the page says so and no record does yet.
+    /// Evicts a page that is on media. Entries that differ from media are kept in a patch, except the state in
+    /// `forget`, a mistake for tests of the tests. Entries for which `flies` holds are kept too, until a flushed record
+    /// contains the page.
     pub(crate) fn evict(
         &mut self,
         page: u64,
@@ -233,7 +234,7 @@ impl VolumeMap {
         });
     }
 
-    /// Gives back the memory of a page if nothing in it is mapped any more.
+    /// Evicts a page without mapped blocks.
     pub(crate) fn release(&mut self, page: u64) {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf.as_ref();
@@ -243,7 +244,7 @@ impl VolumeMap {
         }
     }
 
-    /// Forgets a page of which nothing is mapped any more; a record will say so. Returns where it was on media.
+    /// Forgets a page without mapped blocks; a record will drop the page. Returns the page's place on media.
     pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
         self.change(page, |leaf, index| {
             leaf.take(index);
@@ -285,8 +286,7 @@ impl VolumeMap {
         }
     }
 
-    /// Fills page `page` with what was read from media, and what is known to differ. Returns the bases that counted
-    /// until now and are known from now on.
+    /// Fills page `page` with entries read from media and with its patch. Returns the bases that counted until now.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) -> Vec<Base> {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
         let mut entries = [UNMAPPED; PAGE_ENTRIES];

@@ -31,7 +31,7 @@ impl Space {
         self.releasing > 0
     }
 
-    /// The release of `unit` is durable: it is to be reset. Returns whether it cannot be, and is to be retired.
+    /// The release of `unit` is durable: the unit is reset next. Returns whether the unit must be retired instead.
     pub(crate) fn released(&mut self, unit: UnitId) -> bool {
         self.releasing -= 1;
         let tail = self.tail(unit);

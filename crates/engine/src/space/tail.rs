@@ -16,7 +16,7 @@ pub(super) struct Tail {
     pub(super) readers: u32,
     /// Chunks in flight to the unit.
     pub(super) writers: u32,
-    /// The logical block of a failed write, behind which nothing counts.
+    /// The logical block of a failed write; later blocks do not count.
     pub(super) broken: Option<u32>,
     /// The newest chunk.
     pub(super) last: Sequence,
@@ -142,7 +142,7 @@ impl Space {
         tail.broken = Some(tail.broken.map_or(at.block, |broken| broken.min(at.block)));
     }
 
-    /// The logical block of a failed write in `unit`, behind which nothing counts.
+    /// The logical block of a failed write in `unit`; later blocks do not count.
     pub(crate) fn broken(&self, unit: UnitId) -> Option<u32> {
         self.tails[unit.index()].broken
     }

@@ -27,7 +27,7 @@ use crate::payload::Payload;
 pub trait Encoding: Debug {
     /// Handles of users' blocks.
     type Payload: Payload;
-    /// What a write consists of.
+    /// The content of a write.
     type Parts: Debug;
     /// Where a read goes.
     type Room: Clone + Debug;
@@ -60,7 +60,7 @@ pub trait Encoding: Debug {
         windows: &[(Version, Self::Room)],
     ) -> FoundChunks<Self::Payload>;
 
-    /// The superblock records, of any pool, in what was read of `unit` from its block 0 on.
+    /// The superblock records, of any pool, in the part of `unit` that was read from block 0 on.
     fn records(&self, unit: UnitId, room: &Self::Room) -> Vec<Superblock>;
 
     /// Logical blocks that `room` is for.
@@ -70,7 +70,7 @@ pub trait Encoding: Debug {
     fn make(&mut self, _bug: Option<Bug>) {}
 }
 
-/// What is asked of media.
+/// A command for media.
 #[derive(Debug)]
 pub enum IoCmd<E: Encoding> {
     /// Write the parts in order, as one write.
@@ -128,7 +128,7 @@ impl<E: Encoding> IoCmd<E> {
     }
 }
 
-/// What is to become of a result of media.
+/// Context of a command of media, for its result.
 #[derive(Debug)]
 pub struct IoJob<E: Encoding>(Kind<E>);
 
@@ -163,7 +163,7 @@ struct Windows<E: Encoding> {
     read: Vec<(Version, E::Room)>,
 }
 
-/// What follows on a result.
+/// The step that follows a result.
 #[derive(Debug)]
 pub enum IoStep<E: Encoding> {
     /// Media are asked for more.
@@ -229,7 +229,7 @@ impl<E: Encoding> Translator<E> {
         &mut self.encoding
     }
 
-    /// What a command of the engine asks of media first.
+    /// The first command of media for a command of the engine.
     #[inline]
     pub fn start(&mut self, cmd: DeviceCmd<E::Payload>) -> (IoCmd<E>, IoJob<E>) {
         match cmd {
@@ -298,7 +298,7 @@ impl<E: Encoding> Translator<E> {
         })
     }
 
-    /// What follows when a command of media has ended, which was no report.
+    /// The step that follows a completed command of media other than a report.
     ///
     /// # Panics
     /// When it was one.
@@ -317,7 +317,7 @@ impl<E: Encoding> Translator<E> {
         })
     }
 
-    /// What follows when a report has ended, which may name more units than the pool has.
+    /// The step that follows a completed report, which may name more units than the pool has.
     ///
     /// # Panics
     /// When it was no report.

@@ -1,4 +1,4 @@
-//! The order of what changes a zone: one command at a time.
+//! The order of commands that change a zone: one command at a time.
 //!
 //! A zone is written at its write pointer. The engine submits the chunks of a unit in their order, but several at once,
 //! and whoever carries them out may let one overtake another: Linux did so before version 6.10.

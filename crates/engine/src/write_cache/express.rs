@@ -26,7 +26,7 @@ impl Express {
         self.slots.push_back((self.newest, slot));
     }
 
-    /// Takes the first of which `is_apt` says so.
+    /// Takes the first slot that `is_apt`.
     pub(super) fn pop(&mut self, is_apt: impl Fn(u32) -> bool) -> Option<u32> {
         let at = self.slots.iter().position(|&(_, slot)| is_apt(slot))?;
         self.slots.remove(at).map(|(_, slot)| slot)
