@@ -1,4 +1,4 @@
-//! The state of garbage collection that sealing and memory read: debts, the victim, and victims whose last copies wait.
+//! The state of garbage collection for sealing and memory: debts, the victim, and victims whose last copies wait.
 
 mod pace;
 
@@ -7,7 +7,7 @@ use thermocline_types::UnitId;
 
 pub(crate) use pace::Pace;
 
-/// A victim of which everything was placed.
+/// A victim whose blocks were all placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) victim: UnitId,
@@ -17,7 +17,7 @@ pub(crate) struct Ending {
     pub(crate) copies: usize,
 }
 
-/// The victim that is worked on.
+/// The victim being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) unit: UnitId,

@@ -20,7 +20,7 @@ pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 /// which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
 pub const LINGER: Time = Time::seconds(1);
 
-/// Most bytes between checkpoints: what replays in minutes.
+/// Most bytes between checkpoints: an amount that replays in minutes.
 const CHECKPOINT: u64 = 1 << 40;
 
 /// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
@@ -33,8 +33,8 @@ const LARGE_UNIT: u64 = 64 << 20;
 const TAIL_ENTRIES: u64 = 8 << 20;
 const _: () = assert!(size_of::<Entry>() == 32);
 
-/// Pages of maps that garbage collection has in memory at once, at least: a chunk of copies from so many has 1.6 % of
-/// header, half of what is held back of a pool for collection to gain something.
+/// Least number of map pages that garbage collection has in memory at once. A chunk of copies from so many pages has
+/// 1.6 % of header, half of the room held back for collection to gain room.
 const PAGES_AT_ONCE: u32 = 64;
 
 /// How garbage collection reads the valid blocks of a victim.
@@ -115,8 +115,8 @@ pub struct Config {
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
-    /// Bytes to be replayed, but for pages of maps, at which a checkpoint begins at the latest: what recovery has to
-    /// replay, at most about twice.
+    /// Bytes to be replayed, except pages of maps, at which a checkpoint begins at the latest. Recovery replays at most
+    /// about twice as much.
     pub checkpoint_bytes: u64,
     /// Bytes after which it begins if few pages of maps differ.
     pub early_checkpoint_bytes: u64,
@@ -466,8 +466,8 @@ impl Config {
         u32::try_from(needed).unwrap_or(u32::MAX)
     }
 
-    /// Units that metadata takes beside so many pages and roots of maps: old and new pages stand side by side during a
-    /// checkpoint, and control entries beside them.
+    /// Units that metadata takes beside so many pages and roots of maps. During a checkpoint old and new pages coexist,
+    /// and control entries take room as well.
     fn metadata_units(&self, pages: u64, roots: u64) -> u64 {
         let pages = pages + self.geometry.unit_pages() as u64;
         (2 * pages + roots).div_ceil(self.blocks_per_unit()) + 2
@@ -516,8 +516,8 @@ fn maps_of(volumes: impl IntoIterator<Item = u64>) -> (u64, u64) {
     volumes.into_iter().fold((0, 0), add)
 }
 
-/// Units that a superblock record can list, at 16 bytes each: half of what a superblock unit holds beside the pages of
-/// the unit table. The other half is for volumes.
+/// Units that a superblock record can list, at 16 bytes each. The list takes half of a superblock unit, after the pages
+/// of the unit table. The other half is for volumes.
 fn most_listed(geometry: &Geometry) -> u32 {
     let room = geometry.unit_bytes().saturating_sub(8 * geometry.unit_pages() as u64);
     (room / 32).min(MAX_OPEN_UNITS as u64) as u32
@@ -613,9 +613,10 @@ pub enum ConfigError {
     Listed {
         /// As configured.
         listed: u32,
-        /// Four times the units listed ahead: those, as many open ones, and as much again until a checkpoint is over.
+        /// Four times the units listed ahead: the listed units, as many open units, and as much again until a
+        /// checkpoint is over.
         least: u32,
-        /// What half of a superblock unit holds, and 65536 at most.
+        /// The capacity of half a superblock unit, and 65536 at most.
         most: u32,
     },
     /// The table of the superblock is too short for the units that a checkpoint of all maps may have to write.

@@ -161,7 +161,7 @@ pub enum Versions {
     AsRead,
     /// This one.
     One(Version),
-    /// Those without each of so many members, or, without members, as the device reads it.
+    /// For each of so many members, the version read without the member; without members, as the device reads.
     All(u8),
 }
 

@@ -58,8 +58,8 @@ pub use scrub::ScrubProgress;
 
 /// A log-structured pool of volumes over the units of its devices.
 ///
-/// Call [`Engine::submit`] and [`Engine::handle_completion`] as things happen, and carry out everything that
-/// [`Engine::poll_action`] gives, until it gives nothing, after every such call.
+/// Call [`Engine::submit`] and [`Engine::handle_completion`] as requests and completions arrive. After every such call,
+/// carry out all actions of [`Engine::poll_action`] until it returns `None`.
 #[derive(Debug)]
 pub struct Engine<P: Payload> {
     parts: Parts<P>,
@@ -75,15 +75,15 @@ pub struct Engine<P: Payload> {
     untold: Option<Recovered>,
     /// Whether the engine has no work until the next input.
     settled: bool,
-    /// Whether there is more to look through than it may before others go.
+    /// Whether the engine paused in long work to let other work proceed.
     paused: bool,
 }
 
 impl<P: Payload> Engine<P> {
-    /// Opens the pool that is on the device. [`crate::Notice::Open`] tells when requests are accepted.
+    /// Opens the pool that is on the device. The engine accepts requests after [`crate::Notice::Open`].
     ///
     /// # Errors
-    /// [`ConfigError`]; what is wrong on the device comes as [`crate::Notice::OpenFailed`].
+    /// [`ConfigError`]; errors on the device come as [`crate::Notice::OpenFailed`].
     pub fn open(config: Config, seed: u64) -> Result<Engine<P>, ConfigError> {
         Engine::new(config, seed, None)
     }

@@ -177,8 +177,8 @@ impl<P> Flights<P> {
         self.flight(sequence).pending += count;
     }
 
-    /// Has a failed chunk wait for those sealed behind it that are on their way, to `unit` alone if one is named.
-    /// Returns how many these are.
+    /// Has a failed chunk wait for later chunks in flight, of `unit` alone if `unit` is given. Returns the number of
+    /// chunks awaited.
     pub(crate) fn await_later(&mut self, sequence: Sequence, unit: Option<UnitId>) -> u32 {
         let mut count = 0;
         for flight in self.flights.iter_mut().filter(|flight| flight.pending > 0) {

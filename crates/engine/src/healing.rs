@@ -43,13 +43,13 @@ impl Read {
     }
 }
 
-/// Which reads other members answered, and what was found right in an opening.
+/// Reads answered by other members, and places to heal that an opening found.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    /// By the number of their command, the version that answered although another was asked for.
+    /// By command number, the version that answered in place of the version asked for.
     degraded: FxHashMap<usize, Version>,
     found: Vec<Heal>,
-    /// Heals that were asked for and are not over.
+    /// Heals in flight.
     under_way: u32,
 }
 

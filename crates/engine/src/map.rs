@@ -2,8 +2,8 @@
 //!
 //! Entries take 8 bytes, as on media: an address of 36 bits, and a tag of 28. A map is cut like its form on media, into
 //! pages of 512 entries and roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from
-//! when something in it is mapped for the first time: volumes are thin in memory too. A page that could be read again
-//! as it is may give its memory back (`memory.rs`), and is not loaded then.
+//! its first mapped block on: volumes are thin in memory too. A page that could be read again unchanged may be evicted
+//! (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
 //! * Entries of a page that is not loaded are never read; changed entries make a patch (`patches.rs`).

@@ -1,8 +1,8 @@
 //! Memory for pages of maps: the limits of each user, the eviction, and the way out when no page can be evicted.
 //!
-//! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page that was used since the
-//! hand came by stays for another round. What differs from media in a page that goes is kept in its patch (ADR 0028),
-//! which takes memory of the same budget.
+//! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page used since the hand came
+//! by stays for another round. An evicted page keeps its changes in a patch (ADR 0028), which takes memory of the same
+//! budget.
 //!
 //! Invariants:
 //! * A checkpoint reads the pages of patches into memory outside the budget, 64 at a time, and makes patches needless.

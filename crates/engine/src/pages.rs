@@ -78,23 +78,23 @@ pub(crate) enum Background {
 pub(crate) struct Pages<P> {
     background: Background,
     loading: FxHashMap<(u16, u64), Vec<Parked<P>>>,
-    /// Pages that need not be read: they were in memory on their way to media.
+    /// Pages that need not be read: they were still in memory for their write to media.
     arrived: VecDeque<(u16, u64, Location, PageBytes)>,
     /// Pages that cannot be read.
     damaged: FxHashSet<(u16, u64)>,
     /// Requests that wait for memory.
     waiting: VecDeque<Parked<P>>,
-    /// Pages in memory that are needed by requests which wait for others, and by how many.
+    /// Pages in memory that requests need while waiting for other pages, with the number of requests.
     held: FxHashMap<(u16, u64), u32>,
-    /// The page that each of those needs which go from page to page.
+    /// The page needed now by each work that goes from page to page.
     next: [Option<(u16, u64)>; 4],
-    /// Where the hand is that takes pages out of memory.
+    /// The hand that evicts pages.
     hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
     landing: Option<PageCursor>,
     /// Whether a request found no memory and no page to evict.
     short: bool,
-    /// Checkpoints when the host first found none.
+    /// Checkpoints when the host first found no memory.
     short_since: Option<u64>,
     /// Checkpoints when a write first found the pool full by counts that may be too high.
     full_since: Option<u64>,

@@ -161,11 +161,11 @@ pub enum HostError {
         /// Roots that fit in a superblock record of this pool beside so many volumes.
         most: u64,
     },
-    /// The device failed to read a block, or what it read is not that block.
+    /// The device failed to read a block, or returned another block.
     #[error("the block at {0} cannot be read")]
     Unreadable(Location),
-    /// A block is lost, with a device or with what said where it went: reading it is an error until it is written again
-    /// or trimmed.
+    /// A block is lost, with a device or with the chunk that mapped the block. Reading the block is an error until it
+    /// is written again or trimmed.
     #[error("a block is lost with a device or a chunk that the pool was told to do without")]
     Lost,
     /// The device failed to write or to flush; nothing can be written until the pool is opened again.
@@ -263,7 +263,8 @@ pub enum Notice {
         /// Places of devices with redundancy that were wrong on one member and right on the others.
         mended: u64,
     },
-    /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
+    /// Blocks are lost, with a device or with the chunk that mapped the blocks. From now on, reading the blocks is an
+    /// error.
     Lost {
         /// Which.
         extent: Extent,
@@ -312,8 +313,8 @@ pub enum OpenError {
     /// A device to be given up holds data that the pool needs: the valid records, or pages of maps.
     #[error("device {} cannot be given up: it has the records of the pool, or pages of maps", .0.0)]
     MapOn(DeviceId),
-    /// The pool was not closed in order, and what a device that is to be given up had written since the last checkpoint
-    /// is gone with it.
+    /// The pool was not closed in order. The writes of a device to be given up since the last checkpoint would be gone
+    /// with the device.
     #[error(
         "the pool was not closed in order, and device {} has what was written to it last: without it, blocks that were \
          written since the last checkpoint may read as they were before",

@@ -27,7 +27,7 @@ pub(crate) use dead::{Dead, Terms, Verdict};
 use tail::Tail;
 use validity::Validity;
 
-/// Of the memory for maps, one part in so many may be taken beside it to know which blocks are valid: a bit for each.
+/// Bits of valid blocks, one for each block, may take one part in `VALIDITY_SHARE` of the map memory in addition.
 /// Chosen, not measured.
 const VALIDITY_SHARE: u64 = 8;
 
@@ -76,7 +76,7 @@ pub(crate) struct Space {
     releasing: u32,
     /// Whether a flush is on its way after which dead units can be released.
     flushing_dead: bool,
-    /// How often no control entry was waiting. One that waits may be why a unit is dead.
+    /// How often no control entry was waiting. A waiting entry may be the reason why a unit is dead.
     control_sealed: u64,
     /// Closed units with a write in flight.
     closing: BTreeSet<u32>,
@@ -95,7 +95,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// `most_open` units can be open at once beside those of metadata, the last of the classes, and of arrivals.
+    /// `most_open` units can be open at once, not counting the units of metadata (the last class) and of arrivals.
     pub(crate) fn new(units: Units, config: &Config) -> Space {
         let count = units.count() as usize;
         let classes = usize::from(config.user_classes()) + 1;
@@ -192,18 +192,18 @@ impl Space {
         self.supplies.iter().map(|supply| supply.dead.len()).sum()
     }
 
-    /// Listed units that were opened. A checkpoint shortens the table by those that are not open any more.
+    /// Listed units that were opened. A checkpoint shortens the table by the units that are no longer open.
     pub(crate) fn opened(&self) -> usize {
         self.listed.len().saturating_sub(self.reserved())
     }
 
-    /// Something is to be said of a unit that its page of the unit table may not say.
+    /// The page of the unit table for `unit` may be outdated.
     #[inline]
     pub(crate) fn touch(&mut self, unit: UnitId) {
         self.changed[unit.index() / PAGE_UNITS] = true;
     }
 
-    /// Whether page `index` of the unit table is to be compared; from now on it is not, until something changes.
+    /// Whether page `index` of the unit table must be compared. Clears the mark until the next change.
     pub(crate) fn take_changed(&mut self, index: usize) -> bool {
         std::mem::take(&mut self.changed[index])
     }
@@ -293,14 +293,14 @@ impl Space {
         self.frontiers.nearest(class, shares).unwrap_or(class)
     }
 
-    /// Whether a unit may be open for `class` beside those that are: a class whose unit was closed early may have had
-    /// its blocks put into that of another since.
+    /// Whether a further unit may be open for `class`. Blocks of a class whose unit was closed early may have gone to
+    /// another class since.
     pub(crate) fn may_open_another(&self, class: Class) -> bool {
         class.index() >= self.shared || self.frontiers.count(self.shared) < self.most_open
     }
 
-    /// A class that has an open unit and got nothing while half of what the pool has for capacity was written: its
-    /// blocks were hot for a while, or policy does not choose it any more. Half of it is chosen, not measured.
+    /// An idle class with an open unit: the class got no block while half of the pool's capacity was written. Its
+    /// blocks were hot for a while, or the policy no longer chooses the class. The half is chosen, not measured.
     pub(crate) fn idle_class(&self) -> Option<Class> {
         let units = u64::from(self.geometry.active_units(MediaClass::Capacity));
         let idle = units * u64::from(self.geometry.blocks_per_unit()) / 2;
@@ -338,8 +338,8 @@ impl Space {
         }
     }
 
-    /// Closed units of metadata from `from` on, at most `count`, and the unit behind those that were looked at; `None`
-    /// behind the last.
+    /// Closed units of metadata from `from` on, at most `count`. Also returns the unit after the units looked at;
+    /// `None` after the last.
     pub(crate) fn closed_metadata(
         &mut self,
         from: u32,
@@ -439,7 +439,7 @@ impl Space {
     /// One more valid block in `unit`.
     #[inline]
     pub(crate) fn add_valid(&mut self, unit: UnitId) {
-        // The unit table may be wrong, if a device lied to whoever wrote it.
+        // The unit table may be wrong if a device gave wrong data to the table's writer.
         if self.units.valid_count(unit) < self.units.blocks_per_unit() {
             self.units.add_valid(unit);
             self.touch(unit);
@@ -468,9 +468,9 @@ impl Space {
         }
     }
 
-    /// So many blocks of users are valid in `unit`, as a page of the unit table says. It may hold pages of maps by now,
-    /// which count beside them: it was reset and written again after the blocks were dropped by what the tail says.
-    /// Until that is replayed both may be more than the unit has.
+    /// A page of the unit table counts `valid` valid blocks of users in `unit`. The unit may hold pages of maps by now,
+    /// which count in addition: after the tail dropped the blocks, the unit was reset and written again. Until the tail
+    /// is replayed, the sum may exceed the size of the unit.
     pub(crate) fn add_users(&mut self, unit: UnitId, valid: u32) {
         let all = u64::from(self.units.valid_count(unit)) + u64::from(valid);
         self.units.set_valid(unit, all.min(i32::MAX as u64) as u32);

@@ -37,14 +37,14 @@ pub struct Stats {
     pub gc_units: u64,
     /// Pages of maps and roots that were written.
     pub map_pages_written: u64,
-    /// Bytes of chunk headers, those of control entries included; but of those with a packed block, which counts as a
-    /// block like any other.
+    /// Bytes of chunk headers, including headers of control entries. Headers with a packed block are not included: the
+    /// packed block counts as a block like any other.
     pub header_bytes: u64,
     /// Header bytes that were written to devices for capacity although the pool has fast devices.
     pub capacity_header_bytes: u64,
     /// Blocks that were packed into a header.
     pub packed_blocks: u64,
-    /// Blocks of which it was tried.
+    /// Blocks that the engine tried to pack.
     pub pack_tried_blocks: u64,
     /// Pages of maps that could not be read when their volume was deleted: the mapped blocks still count as valid.
     pub lost_pages: u64,

@@ -136,8 +136,8 @@ impl Superblocks {
         self.obsolete.iter().chain(of_writing).copied()
     }
 
-    /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first; to
-    /// the first only when the home has it, if that unit holds the record that counts till then.
+    /// Superblock units of a device other than the home. The record of this opening is copied to both units, to the
+    /// last first. If the first holds the valid record so far, its copy waits until the home has the record.
     pub(crate) fn label(&mut self, units: [UnitId; 2], first_counts: bool) {
         self.labels.extend(&units[usize::from(first_counts)..]);
         self.confirmed_on.extend(units);
@@ -148,8 +148,8 @@ impl Superblocks {
         self.confirmed_on.clear();
     }
 
-    /// Begins to write a record, that of an opening with labels on other devices if these are `labelled`; `fresh` are
-    /// listed for the first time. [`Superblocks::next`] says how.
+    /// Begins to write a record. The record of an opening gets labels on other devices if they are `labelled`. The
+    /// units `fresh` are listed for the first time. [`Superblocks::next`] gives the steps.
     pub(crate) fn begin(
         &mut self,
         mut record: Superblock,

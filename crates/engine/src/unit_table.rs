@@ -1,13 +1,14 @@
-//! The unit table: how many blocks of users each unit holds, kept with the checkpoint so that an opening need not read
-//! the map to know.
+//! The unit table: the number of users' blocks in each unit. The table is kept with the checkpoint, so an opening need
+//! not read the map to count blocks.
 //!
-//! The counts on media are those of the map pages on media, whatever happened since they were written. Pages are
-//! written in order while the host goes on; a block that moves in a page that this checkpoint has written already
-//! moves *ahead* of the table, and is taken back from the counts in memory when the table is written.
+//! The counts on media match the map pages on media, even if blocks changed since the pages were written. Pages are
+//! written in order while the host goes on. A block may move in a page that this checkpoint has written already. The
+//! block then moves *ahead* of the table, and the move is subtracted from the counts in memory when the table is
+//! written.
 //!
 //! Invariants:
-//! * What a unit holds, less what moved ahead, is what the map pages of the next record lead to, from when all of them
-//!   were written until that record is durable.
+//! * The blocks of a unit, less the blocks moved ahead, are the blocks that the map pages of the next record lead to.
+//!   This holds from the time when all pages were written until that record is durable.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use thermocline_types::UnitId;
 
 use crate::volumes::PageCursor;
 
-/// The unit table as on media, and how far it is from what is in memory.
+/// The unit table as on media, and its difference from the counts in memory.
 #[derive(Debug)]
 pub(crate) struct UnitTable {
     /// As written last, page by page.

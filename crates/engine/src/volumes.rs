@@ -9,7 +9,7 @@ use crate::stats::VolumeTraffic;
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     slots: Vec<Option<VolumeMap>>,
-    /// Identifiers and indices of those that were not deleted, by rising identifier: mostly few.
+    /// Identifiers and indices of volumes that were not deleted, by rising identifier. Volumes are usually few.
     index: Vec<(VolumeId, u16)>,
     /// No volume has had this identifier or a higher one.
     next: VolumeId,
@@ -26,8 +26,8 @@ pub(crate) struct Volumes {
     /// Pages cut off at the end of their volume that an opening would still need in their old state. First the pages
     /// that a checkpoint in progress makes needless, then later pages.
     cut: (u64, u64),
-    /// Bytes of memory that what led to pages took of volumes that went or became smaller, and that an opening would
-    /// need again, in the same two parts.
+    /// Memory in bytes of roots and leaves that deleted or shrunk volumes took and that an opening would need again, in
+    /// the same two parts.
     gone: (u64, u64),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Walk {
 }
 
 impl Volumes {
-    /// The next page from `cursor` on that is wanted. Looks at `budget` words of 64 pages at most, and takes what it
+    /// The next wanted page from `cursor` on. Looks at `budget` words of 64 pages at most, and subtracts the words
     /// looked at from the budget.
     pub(crate) fn next_page(
         &self,
@@ -336,8 +336,8 @@ impl Volumes {
         self.pages_in_use().saturating_sub(self.noted.placed)
     }
 
-    /// Pages that differ from those on media, as of when each map was noted last, and those that went since the newest
-    /// checkpoint began.
+    /// Pages that differ from media, as of when each map was noted last, and pages cut off since the newest checkpoint
+    /// began.
     #[inline]
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.noted.dirty + self.cut.1

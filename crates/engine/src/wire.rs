@@ -220,8 +220,8 @@ pub fn unpacked(
 
 /// Finds the superblock records of `pool`, or of any pool, in `unit`, whose bytes from block 0 on are `bytes`.
 ///
-/// Records follow each other; where there is no sound one, the next is looked for at each logical block, up to the
-/// length of the longest record. Whether enough was read, [`superblock_blocks`] says.
+/// Records follow each other. Where no sound record is found, the next is looked for at each logical block, up to the
+/// length of the longest record. [`superblock_blocks`] checks whether enough blocks were read.
 #[must_use]
 pub fn find_superblocks(
     bytes: &[u8],

@@ -134,7 +134,7 @@ pub(crate) struct WriteCache<P> {
     flying: u32,
     /// The newest ticket that was given out.
     ticket: u64,
-    /// For each class, the newest ticket whose block is to be sealed without waiting for a full chunk.
+    /// For each class, the newest ticket whose block must be sealed without waiting for a full chunk.
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
@@ -284,8 +284,8 @@ impl<P> WriteCache<P> {
         drop_out(&mut self.slots[slot as usize], waiting)
     }
 
-    /// The block of the host in `slot`, of a failed write, is written all the same though the host wrote it again: as a
-    /// copy, for what waits for it must not wait for the host's turn.
+    /// Writes the block in `slot`, of a failed write, although the host wrote the block again. The block becomes a
+    /// copy: its waiters must not wait for the host's turn.
     pub(crate) fn becomes_copy(&mut self, slot: u32) {
         self.slots[slot as usize].copy = true;
         self.host_blocks -= 1;

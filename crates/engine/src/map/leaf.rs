@@ -1,4 +1,4 @@
-//! The pages of a root: which are where, which are in memory, and which of those may go.
+//! The pages of a root: their places on media, which are in memory, and which may be evicted.
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
@@ -9,7 +9,7 @@ use super::patch::Patch;
 /// One bit for each page of a root.
 pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
 
-/// How many pages there are of each kind.
+/// The number of pages of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Pages whose entries are in memory.

@@ -1,8 +1,8 @@
 //! Closed units without a valid block, grouped by the event that they wait for.
 //!
 //! Invariants:
-//! * A unit is looked at when it dies, and again when what it waits for may have come: so the work does not grow with
-//!   the number of units that wait.
+//! * A unit is looked at when it dies, and again when the awaited event may have happened. The work does not grow with
+//!   the number of waiting units.
 
 use std::collections::{BTreeSet, VecDeque};
 

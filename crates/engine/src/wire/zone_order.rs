@@ -1,7 +1,7 @@
 //! The order of commands that change a zone: one command at a time.
 //!
-//! A zone is written at its write pointer. The engine submits the chunks of a unit in their order, but several at once,
-//! and whoever carries them out may let one overtake another: Linux did so before version 6.10.
+//! A zone is written at its write pointer. The engine submits the chunks of a unit in order, but several at once. A
+//! driver or kernel may let one overtake another: Linux did so before version 6.10.
 
 use std::collections::VecDeque;
 
