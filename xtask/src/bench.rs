@@ -21,7 +21,7 @@ struct Figure {
 /// Runs the benches of `package`, or of all, and passes `criterion` on to each.
 ///
 /// # Errors
-/// When there is none or one fails.
+/// When no bench exists, or a bench fails.
 pub fn run(repo: &Repo, package: Option<&str>, criterion: &[String]) -> Result<()> {
     let mut figures = Vec::new();
     let mut ran = false;
@@ -50,7 +50,7 @@ fn benches(manifest: &Manifest) -> Vec<&str> {
     listed.into_iter().flatten().filter_map(|bench| bench.get("name")?.as_str()).collect()
 }
 
-/// Runs one bench, showing its output as it comes, and returns it.
+/// Runs a bench, shows the output live, and returns the output.
 fn output_of(
     repo: &Repo,
     manifest: &Manifest,

@@ -2,9 +2,9 @@
 //! with one client in one run: over NBD against `nbdkit memory`, and as loop devices on files of FUSE against `nbdfuse`
 //! in front of `nbdkit memory`.
 //!
-//! The pool is a file in memory, the whole engine behind it. Every point is measured on one server right after the
-//! other, so that what else the machine does hits both. CPU time is that of the servers' processes, user and system;
-//! what the kernel does for a loop device in threads of its own is not in it.
+//! The pool is a file in memory, the whole engine behind it. Each point is measured on both servers in succession, so
+//! that background load affects both alike. CPU time is user and system time of the servers' processes; kernel threads
+//! of loop devices are not included.
 
 mod files;
 mod server;
@@ -63,7 +63,7 @@ const DEVICE_POINTS: [Point; 6] = [
     point("1 MiB sequential reads", "read", "1m", 4, 1),
 ];
 
-/// What a point gave on one server.
+/// The result of a point on a server.
 struct Figure {
     /// Requests per second.
     rate: f64,
@@ -151,7 +151,7 @@ fn compare(title: &str, name: &str, servers: [&Server; 2], points: &[Point]) -> 
     Ok(ratios)
 }
 
-/// Runs fio at one point on one server.
+/// Runs fio at `point` against `server`.
 fn measure(server: &Server, point: &Point) -> Result<Figure> {
     let before = server.cpu()?;
     let mut fio = Command::new("fio");

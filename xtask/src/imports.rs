@@ -102,11 +102,11 @@ const RULES: [Rule; 21] = [
     Rule { name: "xtask", ours: &[], theirs: None },
 ];
 
-/// What tests and benches of any crate may draw their loads from. The crate depends on none of those it loads.
+/// What tests and benches of any crate may draw their loads from. The crate depends on no crate that uses it.
 const DRAWN_FROM: &str = "workload";
 
-/// Libraries must leave their errors and arguments typed, and choose no runtime for whoever uses them. `serve` has one
-/// of its own, on its own threads.
+/// Libraries must leave their errors and arguments typed, and must not choose a runtime for callers. `serve` has a
+/// private runtime on its own threads.
 const BINARIES_ONLY: [&str; 3] = ["anyhow", "clap", "tokio"];
 const BINARIES: [&str; 2] = ["cli", "xtask"];
 

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the one entry to everything that contributors and CI run.
 //!
 //! Invariants:
-//! * Every step prints one line before it starts; the first that fails ends the program with exit code 1.
+//! * Every step prints a line before it starts; the first failed step ends the program with exit code 1.
 //! * Nothing but Cargo, Git and a C compiler is needed.
 
 mod bench;
@@ -178,7 +178,7 @@ fn run(command: Command) -> Result<()> {
     }
 }
 
-/// The rules that read files come before those that compile: they take a second and fail most often.
+/// Rules that read files run before rules that compile: reading takes a second and fails most often.
 fn check(repo: &Repo) -> Result<()> {
     cargo(repo, "format", &["fmt", "--all", "--check"])?;
     tidy_rules(repo)?;
@@ -210,7 +210,7 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     run_tests(repo, &[&["--workspace"][..], &sim::BUGS].concat())
 }
 
-/// The longest that the tests may take, in all: four times what they take on two cores.
+/// Time limit for all tests: four times the duration on two cores.
 const LIMIT: Duration = Duration::from_mins(45);
 
 /// All tests of `packages`, and their examples; those of documentation run last.

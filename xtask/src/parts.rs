@@ -153,7 +153,7 @@ fn used(code: &str) -> impl Iterator<Item = (usize, String)> + '_ {
     })
 }
 
-/// Parts, or files, that use each other in a circle, one of those there are.
+/// A violation if parts, or files, use each other in a circle.
 fn circle(uses: &BTreeMap<&str, BTreeSet<String>>, message: &str) -> Option<Violation> {
     let mut left: BTreeSet<&str> = uses.keys().copied().collect();
     loop {
@@ -166,7 +166,7 @@ fn circle(uses: &BTreeMap<&str, BTreeSet<String>>, message: &str) -> Option<Viol
     (!names.is_empty()).then(|| Violation::new(ENGINE, 0, message()))
 }
 
-/// Fields that others see of types that change themselves.
+/// Visible fields of types with `&mut self` methods.
 fn shown_fields(file: &File, code: &str) -> Vec<Violation> {
     let changing = changing_types(code);
     let mut found = Vec::new();

@@ -11,8 +11,8 @@ const PURE: [&str; 6] = ["types", "ftl", "format", "engine", "array", "nand"];
 /// Modules of the standard library that reach outside the program.
 const MODULES: [&str; 7] = ["env", "fs", "io", "net", "os", "process", "thread"];
 
-/// Names that do, wherever they come from. The standard hash maps are seeded by the system, and iterate in an
-/// order that differs between runs.
+/// Names that reach outside the program, from any library. The standard hash maps are seeded by the system, and iterate
+/// in an order that differs between runs.
 const NAMES: [&str; 13] = [
     "Condvar",
     "HashMap",

@@ -14,7 +14,7 @@ pub struct Violation {
     pub path: String,
     /// Line, counted from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The fault, and the correct form.
     pub message: String,
 }
 

@@ -75,7 +75,7 @@ pub struct Function {
     pub name: String,
     /// The line of its `fn`, counted from 1.
     pub line: usize,
-    /// Lines from its `fn` to its closing brace.
+    /// Lines from `fn` to the closing brace.
     pub lines: usize,
 }
 

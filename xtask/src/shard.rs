@@ -1,4 +1,4 @@
-//! Shards of the tests: each compiles the packages it tests and nothing above them.
+//! Shards of the tests: each shard compiles the tested packages and their dependencies only.
 
 use anyhow::Result;
 

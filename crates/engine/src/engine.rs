@@ -1,4 +1,4 @@
-//! The state machine: state, inputs and outputs.
+//! The state machine: state, inputs, outputs.
 
 mod checkpoint;
 mod chunks;
@@ -71,11 +71,11 @@ pub struct Engine<P: Payload> {
     checkpointer: Checkpointer,
     /// The opening, until its record is written.
     recovery: Option<Box<Recovery<P>>>,
-    /// A completed opening that was not reported yet.
+    /// A completed opening that is not yet reported.
     untold: Option<Recovered>,
-    /// Whether the engine has no work until the next input.
+    /// Whether the engine is idle until the next input.
     settled: bool,
-    /// Whether the engine paused in long work to let other work proceed.
+    /// Whether the engine has yielded in the middle of a scan.
     paused: bool,
 }
 
@@ -88,7 +88,7 @@ impl<P: Payload> Engine<P> {
         Engine::new(config, seed, None)
     }
 
-    /// Makes a new pool with the identity `pool` on the device and opens the pool, whatever the device holds.
+    /// Formats a new pool with identity `pool` and opens the pool. Any data on the device is lost.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -117,8 +117,8 @@ impl<P: Payload> Engine<P> {
         Ok(engine)
     }
 
-    /// Takes a request. The work is done by the time the request completes; concurrent requests may be done in any
-    /// order.
+    /// Takes a request. The request takes effect by the time of its completion; requests in work at once may be done in
+    /// any order.
     ///
     /// # Errors
     /// [`Rejected`]: the request will not complete. Every other request completes exactly once.
@@ -157,7 +157,7 @@ impl<P: Payload> Engine<P> {
         }
         self.parts.asked_at = self.parts.now;
         let settled = std::mem::take(&mut self.settled);
-        // A block that only waits in memory causes no work.
+        // A request that only stages blocks leaves the engine idle.
         self.settled =
             self.start(id, request) && settled && !self.sealer.hosts_may_be_ripe(&self.parts);
         Ok(())
@@ -221,7 +221,7 @@ impl<P: Payload> Engine<P> {
         false
     }
 
-    /// Takes a request with one part: a request must not complete while its parts are being found.
+    /// Takes a request with one part, so that the request cannot complete while its parts are being determined.
     fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         self.parts.requests.accept(id, writes, durable && !bug!(self.parts.config, FuaIgnored))
     }
@@ -231,8 +231,7 @@ impl<P: Payload> Engine<P> {
         Ok(())
     }
 
-    /// The next action; `None` when the engine has no work until the next input or the time of
-    /// [`Engine::poll_timeout`].
+    /// The next thing to do; `None` until the next input or the time of [`Engine::poll_timeout`].
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<P>> {
         loop {

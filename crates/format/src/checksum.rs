@@ -23,8 +23,8 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 /// The checksum of a prefix, which follows its other `bytes`: their CRC-32C, mixed. A CRC is linear: the exclusive or
 /// of three sound prefixes would have a sound one, and parity that is behind its data gives just such bytes.
 ///
-/// The mix is `lowbias32` (Wellons, *Prospecting for hash functions*, 2018): each result comes of one value, so nothing
-/// of what a CRC detects is lost.
+/// The mix is `lowbias32` (Wellons, *Prospecting for hash functions*, 2018): the mix is a bijection, so every error
+/// that a CRC detects stays detected.
 #[must_use]
 pub fn prefix_checksum(bytes: &[u8]) -> u32 {
     let mut mixed = crc32c(bytes);

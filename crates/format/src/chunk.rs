@@ -1,4 +1,4 @@
-//! Chunks: a header that says what happened, and the blocks it speaks of.
+//! Chunks: a header with entries, and the blocks of the entries.
 
 use thermocline_types::Class;
 use zerocopy::IntoBytes;
@@ -57,9 +57,9 @@ pub struct ChunkOrigin {
     pub epoch: Epoch,
     /// Its number.
     pub sequence: Sequence,
-    /// Every chunk up to this one was on media, flushed, when this one was submitted.
+    /// Every chunk up to this sequence was flushed when the chunk was submitted.
     pub durable: Sequence,
-    /// The superblock that was the newest one flushed when this chunk was submitted.
+    /// The newest flushed superblock when the chunk was submitted.
     pub revision: Revision,
     /// Why it was written.
     pub cause: ChunkCause,
@@ -67,7 +67,7 @@ pub struct ChunkOrigin {
     pub class: Class,
 }
 
-/// What a reader expects at the place it reads.
+/// The origin that a reader expects at a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The pool.
@@ -81,13 +81,13 @@ pub struct Expected {
 /// The first part of a chunk's header: says how long header and chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPrefix {
-    /// Whose it is, where, when and why.
+    /// Pool, location, order and cause.
     pub origin: ChunkOrigin,
     /// Lines that the entries of the header take, [`MAX_LINES`] at most.
     pub lines: u32,
-    /// Bytes in the header: read so many to decode it.
+    /// Bytes in the header: the length to read before decoding the header.
     pub header_bytes: u32,
-    /// Logical blocks in the chunk, padding included: so far on begins the next one.
+    /// Logical blocks in the chunk, padding included: the distance to the next chunk.
     pub blocks: u32,
     packed: Option<PackedBlock>,
     rest_crc: u32,
@@ -107,15 +107,15 @@ impl ChunkPrefix {
     }
 }
 
-/// The header of a chunk. Its blocks follow it in the order of the entries that have one; one of them may lie packed in
-/// the header instead.
+/// The header of a chunk. The blocks follow the header in the order of their entries. One block may be packed in the
+/// header instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Whose it is, where, when and why.
+    /// Pool, location, order and cause.
     pub origin: ChunkOrigin,
     /// Logical blocks in the chunk: header, blocks of data, and padding behind them.
     pub blocks: u32,
-    /// What happened, in order.
+    /// The entries, in the order of the events.
     pub entries: Vec<Entry>,
     /// The block that lies packed in the header, if one does.
     pub packed: Option<PackedBlock>,
@@ -153,7 +153,7 @@ impl ChunkHeader {
         block.chunk_header(self.lines()) as usize * block.bytes()
     }
 
-    /// Every entry with the place of its block, if it has one.
+    /// Every entry with the location of its block, if the entry has a block.
     pub fn placed(&self, geometry: &Geometry) -> impl Iterator<Item = (&Entry, Option<Location>)> {
         let places = self.places(geometry);
         let mut number = 0;
@@ -201,8 +201,8 @@ impl ChunkHeader {
         self.entries.iter().try_for_each(|entry| entry.check(geometry))
     }
 
-    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes. `packed` are the bytes
-    /// of the packed block, none if there is none.
+    /// Appends the header as it stands on media to `out`: [`ChunkHeader::header_bytes`] bytes. `packed` holds the bytes
+    /// of the packed block; empty without a packed block.
     ///
     /// # Panics
     /// When [`ChunkHeader::check`] finds something: no reader would take it. And when `packed` has another length than
@@ -334,7 +334,7 @@ fn packed_of(raw: &ChunkPrefixRaw) -> Result<Option<PackedBlock>, ErrorKind> {
     Ok(Some(PackedBlock { entry, bytes }))
 }
 
-/// What holds of a packed block besides what its bytes say.
+/// Checks the packed block against the entries and the geometry.
 fn check_packed(
     packed: PackedBlock,
     entries: &[Entry],
@@ -376,7 +376,7 @@ fn check_lengths(prefix: &ChunkPrefix, geometry: &Geometry) -> Result<(), ErrorK
     check_shape(&prefix.origin, prefix.blocks, geometry)
 }
 
-/// What holds of a chunk whatever its entries.
+/// Checks that do not depend on the entries of a chunk.
 fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result<(), ErrorKind> {
     let unit = u64::from(origin.location.unit.0);
     let own = !geometry.is_superblock_unit(origin.location.unit);
@@ -385,7 +385,7 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(blocks <= most, "blocks of a chunk", blocks.into(), "a chunk has at most 1 MiB")?;
     let inside = geometry.contains(origin.location, blocks);
     require(inside, "blocks of a chunk", blocks.into(), "it must end within its unit")?;
-    // The last of each is never given, so that readers may count on from what they find.
+    // The last number of each kind is never used, so that readers may add one without overflow.
     let numbers = [
         ("epoch", u64::from(origin.epoch.0), u64::from(u32::MAX)),
         ("sequence", origin.sequence.0, u64::MAX),
@@ -400,8 +400,8 @@ fn check_shape(origin: &ChunkOrigin, blocks: u32, geometry: &Geometry) -> Result
     require(durable < origin.sequence.0, "durable sequence", durable, rule)
 }
 
-/// Logical blocks of header and blocks of data, where so many entries take so many lines: two each, but those with a
-/// block one.
+/// Logical blocks of header and blocks of data, where so many entries take so many lines: an entry with a block takes
+/// one line, every other entry two.
 fn least_blocks(
     entries: usize,
     lines: usize,
@@ -418,7 +418,7 @@ fn lines_of(entries: &[Entry]) -> usize {
     entries.iter().map(Entry::lines).sum()
 }
 
-/// The entries that stand in `lines`, whole ones.
+/// Decodes `lines`, which must hold whole entries.
 fn decode_entries(mut lines: &[u8], geometry: &Geometry) -> Result<Vec<Entry>, ErrorKind> {
     let mut entries = Vec::with_capacity(lines.len() / LINE_BYTES);
     while !lines.is_empty() {

@@ -24,7 +24,7 @@ pub const NAME_PARTS: usize = MAX_NAME_BYTES / PART_BYTES;
 pub enum Entry {
     /// A block was written or, in a chunk of cause [`crate::ChunkCause::Relocation`], copied; the chunk holds it.
     Data {
-        /// The volume, also one of the reserved ones.
+        /// The volume; reserved volumes are allowed.
         volume: VolumeId,
         /// The block; of a reserved volume as [`PageId::lba`].
         lba: Lba,
@@ -75,16 +75,16 @@ pub enum Entry {
         /// Where they are to be.
         media: VolumeMedia,
     },
-    /// A block is somewhere: the page of the map that was to say so could not be read to be written anew. It counts if
-    /// the record has its number.
+    /// The location of a block whose map page could not be read, so that the checkpoint could not rewrite the page. The
+    /// entry counts if the record has the same number.
     Placed {
         /// The volume; not a reserved one.
         volume: VolumeId,
         /// The block.
         lba: Lba,
-        /// Where it is, or that it is lost, or not mapped.
+        /// The location of the block, or lost, or not mapped.
         entry: MapEntry,
-        /// Whether the unit table does not count what the page leads to in its place.
+        /// Whether the unit table no longer counts the block that the page on media still points at.
         settled: bool,
         /// As [`crate::Superblock::patches`].
         number: u32,
@@ -100,7 +100,7 @@ pub enum Entry {
         unit: UnitId,
         /// Its generation: of the chunks concerned, not of what is written into the unit later.
         generation: Generation,
-        /// Chunks to be replayed that it holds, at least one.
+        /// Number of chunks in the unit that must be replayed, at least one.
         chunks: u32,
         /// The sum of their sequences, modulo 2^64.
         sum: u64,
@@ -144,7 +144,7 @@ impl Entry {
         matches!(self, Entry::Data { .. })
     }
 
-    /// Lines that it takes in a chunk's header.
+    /// Number of lines that the entry takes in a chunk header.
     #[inline]
     #[must_use]
     pub const fn lines(&self) -> usize {
@@ -257,8 +257,8 @@ impl Entry {
         raw
     }
 
-    /// The entry without a block that stands as `raw`. Every field that its kind has no use for must be zero: that is
-    /// so exactly if it would be written the same way again.
+    /// The entry without a block that stands as `raw`. Every unused field of the kind must be zero: the check is that
+    /// encoding the entry gives the same bytes.
     fn from_raw(raw: &ControlEntryRaw, geometry: &Geometry) -> Result<Entry, ErrorKind> {
         let volume = VolumeId(raw.volume.get());
         let (lba, argument) = (raw.lba.get(), raw.argument.get());
@@ -299,7 +299,7 @@ impl Entry {
     }
 }
 
-/// An entry with a block as it stands on media: of a page, what volume it is about, and its number.
+/// The on-media form of an entry with a block. For a page, the entry names the volume of the page and the page number.
 #[inline]
 fn raw_block(volume: VolumeId, lba: Lba, crc: u32) -> BlockEntryRaw {
     let page = PageId::from_lba(lba);

@@ -6,10 +6,10 @@ use thiserror::Error;
 
 use crate::id::{Generation, Location, PageId, PoolId};
 
-/// A structure that is not what was expected where it was read.
+/// A structure failed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// What was to be read.
+    /// The structure that was expected.
     pub structure: Structure,
     /// Where it was read, unless the reader did not know.
     pub at: Option<Location>,
@@ -63,10 +63,10 @@ impl fmt::Display for Structure {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Nothing of this pool was written here: other bytes, or another pool's. Not damage.
+    /// The location holds no structure of this pool: foreign bytes, or another pool's structure. Not damage.
     #[error("not of this pool: {}", found.map_or("no magic".to_owned(), |pool| format!("belongs to pool {pool}")))]
     NotOurs {
-        /// The pool it belongs to, if it is a structure at all.
+        /// The other pool, if the bytes are a structure.
         found: Option<PoolId>,
     },
     /// Remains of an earlier life of the unit. Not damage.
@@ -117,7 +117,7 @@ pub enum ErrorKind {
         /// The version that can be read.
         supported: u16,
     },
-    /// The checksum is right, but a field says what cannot be: a defect of the program that wrote it.
+    /// The checksum is right, but a field has an impossible value: the program that wrote the structure has a defect.
     #[error("{field} is {found}; {rule}")]
     Impossible {
         /// The field.

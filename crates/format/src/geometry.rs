@@ -18,7 +18,7 @@ pub const ADDRESS_BITS: u32 = 36;
 /// Fewest bytes in a unit. Chosen, not measured: room for a few chunks and superblocks, so that tests can be small.
 pub const MIN_UNIT_BYTES: u64 = 64 << 10;
 
-/// Size of the device's logical block: the smallest piece that it reads or writes.
+/// Size of the device's logical block: the smallest unit of a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogicalBlock {
     /// 512 bytes.
@@ -104,25 +104,26 @@ impl MediaClass {
 pub enum DeviceState {
     /// It is written to.
     Active,
-    /// It is to leave the pool: nothing new is written to it but superblock records, and what it holds is copied
-    /// elsewhere.
+    /// The device is leaving the pool. The pool writes only superblock records to the device, and copies its data to
+    /// other devices.
     Draining,
-    /// It has left the pool. Its units keep their numbers and hold nothing.
+    /// The device has left the pool. Its units keep their numbers and are empty.
     Detached,
-    /// It is gone, with what it held: nothing is asked of it, and entries of maps that point at it are made lost.
+    /// The device and its data are lost. The engine sends no commands to the device. Map entries that point at the
+    /// device become lost.
     Lost,
 }
 
-/// A device as its pool uses it: a run of the pool's units.
+/// A device of a pool: a contiguous range of the pool's units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolDevice {
-    /// What it is good at.
+    /// The class of the media.
     pub media: MediaClass,
-    /// What becomes of it.
+    /// The state of the device.
     pub state: DeviceState,
-    /// Its units, those of superblocks included; they follow those of the devices before it.
+    /// Number of units, superblock units included. The range begins behind the units of the preceding device.
     pub units: u32,
-    /// The two units of it that hold superblocks and nothing else, counted through the pool.
+    /// The two units that hold only superblocks, as unit numbers of the pool.
     pub superblock_units: [UnitId; 2],
 }
 
@@ -133,7 +134,7 @@ impl PoolDevice {
         PoolDevice { media, state: DeviceState::Active, units, superblock_units }
     }
 
-    /// Whether blocks go to it that are for this class of media.
+    /// Whether the device accepts blocks for this class of media.
     #[must_use]
     pub fn takes(&self, media: MediaClass) -> bool {
         self.state == DeviceState::Active && self.media == media
@@ -226,8 +227,9 @@ impl Geometry {
         Geometry::of_devices(logical_block, blocks_per_unit, &[device])
     }
 
-    /// A geometry of several devices, all of which have the same logical block and size of unit. The first active fast
-    /// one, or the first active one if none is fast, is the pool's *home*: the superblock records that count are there.
+    /// A geometry of several devices, all of which have the same logical block and size of unit. The *home* of the pool
+    /// is the first active fast device, or the first active device without a fast one. The superblock records on the
+    /// home are authoritative.
     ///
     /// # Errors
     /// [`GeometryError`] when the format cannot describe it.
@@ -304,7 +306,7 @@ impl Geometry {
         &self.devices[..usize::from(self.count)]
     }
 
-    /// The devices by number, each with its units, those that have left the pool included.
+    /// The devices by number, each with its units, detached devices included.
     pub fn device_units(&self) -> impl Iterator<Item = (DeviceId, Range<u32>)> + Clone {
         let mut first = 0;
         (0..).zip(self.devices()).map(move |(device, part)| {
@@ -426,8 +428,8 @@ impl Geometry {
         gone && self.device(device).state == DeviceState::Active
     }
 
-    /// Whether `device`, the last one of this geometry, has more units than in a pool that had `before`: those of
-    /// others have others behind them, and keep their numbers.
+    /// Whether `device`, the last one of this geometry, has more units than in a pool that had `before`. Only the last
+    /// device can grow: unit numbers of earlier devices must not shift.
     #[must_use]
     pub fn grows(&self, before: &Geometry, device: DeviceId) -> bool {
         let is_last = self.count == before.count && device.index() + 1 == self.devices().len();
@@ -499,7 +501,7 @@ impl Geometry {
         at.unit.0 < self.units && end <= u64::from(self.per_unit.blocks)
     }
 
-    /// Whether a block of a volume can be at `at`: within a unit that is not one of the superblocks'.
+    /// Whether a block of a volume can be at `at`: within a unit that holds no superblocks.
     #[must_use]
     pub fn can_hold_block(&self, at: Location) -> bool {
         self.contains(at, self.logical_block.per_block()) && !self.is_superblock_unit(at.unit)

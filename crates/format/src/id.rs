@@ -46,7 +46,7 @@ pub struct Sequence(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// Number of an opening of a unit: every time that a unit is reset and written again, it gets the next one.
+/// Number of an opening of a unit: a unit gets the next generation whenever it is reset and written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
@@ -55,7 +55,7 @@ impl Generation {
     pub const UNKNOWN: Generation = Generation(1);
 }
 
-/// Number of an opening of the pool: rises by one each time that an engine opens it for writing.
+/// Number of an opening of the pool: every opening for writing raises the number by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 

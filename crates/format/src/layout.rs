@@ -15,7 +15,7 @@ use crate::checksum::{crc32c, prefix_checksum};
 use crate::error::ErrorKind;
 use crate::id::PoolId;
 
-/// Version of every structure that this program writes, and the only one that it reads.
+/// Version of every structure. The program writes and reads only this version.
 pub const VERSION: u16 = 7;
 
 /// Bytes in the prefix of a chunk's header.
@@ -32,7 +32,7 @@ pub(crate) const RAID_LOG_BYTES: usize = size_of::<RaidLogRaw>();
 /// Bytes of a row in it, checksums of pieces aside.
 pub(crate) const ROW_ENTRY_BYTES: usize = size_of::<RowEntryRaw>();
 
-/// Most bytes in a chunk, header and padding included. Chosen, not measured: what drives commonly take in one command.
+/// Most bytes in a chunk, header and padding included. Chosen, not measured: a common limit of drives for one command.
 pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Most devices in a pool. Chosen, not measured.
 pub const MAX_DEVICES: usize = 8;
@@ -277,8 +277,8 @@ fn plain_crc(prefix: &[u8]) -> u32 {
 
 /// The prefix at the start of `bytes`, if it is sound, of this version, and of `pool` where that is known.
 ///
-/// The checks that chunks and superblocks share are made in the order that lets each be believed: what it is, whether
-/// it is whole, who can read it, whose it is.
+/// The checks that chunks and superblocks share are made in the order in which each check can rely on the earlier
+/// checks: magic, checksum, version, pool.
 pub(crate) fn read_prefix<T>(
     bytes: &[u8],
     magic: [u8; 8],

@@ -1,7 +1,7 @@
 //! Map entries and map pages.
 //!
-//! A page is 4096 bytes of entries and nothing else. That a page is the right one, and whole, follows from the entry
-//! that points at it: it was reached by volume and index, and its checksum must match that entry's tag.
+//! A page is 4096 bytes of entries and nothing else. The parent entry identifies and verifies a page: volume and index
+//! lead to the entry, and the checksum of the page must match the tag of the entry.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, IntoBytes};
@@ -20,10 +20,10 @@ pub const TAG_BITS: u32 = 64 - ADDRESS_BITS;
 
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
-/// Where a block is, and the low bits of its checksum; or that there is none, or that it is lost.
+/// The location of a block and the low bits of its checksum; or not mapped, or lost.
 ///
-/// Packed as address in the upper 36 bits and tag in the lower 28; all ones stand for a block that is not mapped and
-/// reads as zeros, an address of ones with a tag of zeros for one that was on a device that is lost.
+/// Packed as address in the upper 36 bits and tag in the lower 28; all ones mean that the block is not mapped and reads
+/// as zeros. An address of ones with a tag of zeros means that the block was on a lost device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(u64);
 
@@ -31,7 +31,7 @@ impl MapEntry {
     /// A block that was never written, or trimmed.
     pub const UNMAPPED: MapEntry = MapEntry(u64::MAX);
 
-    /// A block that was on a device that is lost: reading it is an error until it is written again or trimmed.
+    /// A block of a lost device: reads fail until the block is written again or trimmed.
     pub const LOST: MapEntry = MapEntry(u64::MAX << TAG_BITS);
 
     /// An entry for the block at `at` whose CRC-32C is `crc`.
@@ -78,7 +78,7 @@ impl MapEntry {
         self == MapEntry::UNMAPPED
     }
 
-    /// Where the block is; `None` for one that is not mapped, or lost.
+    /// The location of the block; `None` if the block is not mapped or lost.
     ///
     /// # Panics
     /// When the entry belongs to another, larger pool.
@@ -103,7 +103,7 @@ impl MapEntry {
     }
 }
 
-/// Checks that `bytes` are the page that `parent` means.
+/// Checks `bytes` against the tag of `parent`.
 pub(crate) fn check_page(bytes: &[u8], parent: MapEntry) -> Result<(), ErrorKind> {
     assert!(!parent.is_unmapped(), "an unmapped page is not read");
     if bytes.len() != BLOCK_BYTES {
@@ -175,7 +175,7 @@ impl MapPage {
     }
 }
 
-/// The entries that `bytes`, a whole number of them, hold; none of them is lost.
+/// Decodes `bytes`, a whole number of entries; a lost entry is an error.
 pub(crate) fn unpack_all(bytes: &[u8], geometry: &Geometry) -> Result<Vec<MapEntry>, ErrorKind> {
     unpack_each(bytes, geometry, MapEntry::UNMAPPED.0)
 }

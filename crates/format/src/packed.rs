@@ -1,12 +1,12 @@
 //! Blocks that lie packed in the header of their chunk.
 //!
-//! A chunk with few entries leaves most of its header's logical block unused. Where one of its blocks, compressed, fits
-//! there, it needs no logical block of its own. The map points at the header then, as it would point at the block.
+//! A chunk with few entries leaves most of its header's logical block unused. A compressed block that fits into the
+//! unused part needs no separate logical block. The map then points at the header.
 //!
 //! Invariants:
 //! * At most one block of a chunk is packed: a unit never holds more blocks than it has logical blocks.
-//! * Only a sound header of the pool, at its own place, is unpacked; what comes of it is believed as any block is, by
-//!   the checksum of its contents.
+//! * Only a sound header of the pool, at its own place, is unpacked; the unpacked block must pass the checksum of its
+//!   contents, as every block must.
 
 use std::fmt;
 
@@ -20,9 +20,9 @@ use crate::layout::{CHUNK_PREFIX_BYTES, LINE_BYTES};
 /// Which block of a chunk lies packed in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedBlock {
-    /// The entry whose block it is.
+    /// Index of the block's entry.
     pub entry: u16,
-    /// Bytes that it takes, right behind the entries.
+    /// Length of the packed bytes, directly behind the entries.
     pub bytes: u16,
 }
 
@@ -62,7 +62,7 @@ impl Places {
         Location { block: self.chunk.block + behind, ..self.chunk }
     }
 
-    /// Which of the blocks behind the header block `number` is; `None` if it is in it.
+    /// Position of block `number` behind the header; `None` if the header holds the block.
     #[must_use]
     pub fn behind(&self, number: u32) -> Option<u32> {
         match self.packed {
@@ -85,7 +85,7 @@ impl Places {
     }
 }
 
-/// Packs blocks; its memory of 13 KiB is of use for one block after the other.
+/// Packs blocks; successive blocks share its memory of 13 KiB.
 pub struct Packer {
     table: CompressTable,
     /// As long as a packed block can be.
@@ -121,7 +121,7 @@ impl Packer {
     }
 }
 
-/// The block of 4096 bytes that `packed` holds; `None` unless it is exactly one.
+/// The block of 4096 bytes that `packed` holds; `None` unless the bytes unpack to exactly 4096.
 #[must_use]
 pub fn unpack(packed: &[u8]) -> Option<Box<[u8; BLOCK_BYTES]>> {
     let mut block = Box::new([0; BLOCK_BYTES]);

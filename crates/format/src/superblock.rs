@@ -35,8 +35,8 @@ pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
 
 /// The highest epoch of a record: an opening every second for 68 years. Chosen, not measured.
 pub const MAX_EPOCH: u32 = 1 << 31;
-/// The highest revision, sequence and generation in a record. Beyond it there are as many numbers again, so whoever
-/// opens the pool never runs out of them. Chosen, not measured.
+/// The highest revision, sequence and generation in a record. As many numbers remain above the limit, so an open pool
+/// cannot run out of numbers. Chosen, not measured.
 pub const MAX_NUMBER: u64 = 1 << 63;
 
 const VOLUME_BYTES: usize = size_of::<VolumeRaw>();
@@ -69,35 +69,35 @@ pub struct Superblock {
     pub tail_epoch: Epoch,
     /// Chunks of [`Superblock::tail_epoch`] from this one on are to be replayed.
     pub checkpoint: Sequence,
-    /// And those before this one, if a recovery found out how far they go and the pool did not get to a checkpoint
-    /// since. A chunk behind that was not found: it is torn, and what is written over it may be torn so that it is
+    /// End of the chunks to be replayed, if a recovery found the end and no checkpoint completed since. The recovery
+    /// did not find the chunk behind the end: that chunk is torn. A torn write over the torn chunk may make the chunk
     /// whole again.
     pub tail_end: Option<Sequence>,
-    /// Whether there are none: the pool was closed in order.
+    /// Whether no chunks are to be replayed: the pool was closed cleanly.
     pub clean: bool,
-    /// Whether the home had a flushed record of this epoch when this copy was written, to another device.
+    /// Set only in copies on other devices: whether the home had a flushed record of this epoch when the copy was
+    /// written.
     pub confirmed: bool,
-    /// Entries [`crate::Entry::Placed`] of this number among those chunks are a part of the maps: what changed in pages
-    /// that could not be read to be written anew. Those of another number say nothing.
+    /// Entries [`crate::Entry::Placed`] of this number in the chunks to be replayed are part of the maps. They hold
+    /// changes of pages that the checkpoint could not read and rewrite. Entries with another number are ignored.
     pub patches: u32,
-    /// How many of those chunks hold nothing but pages of a checkpoint that was never completed, and stand in lives
-    /// that hold nothing else: an opening that found them may have reset these.
+    /// Number of chunks to be replayed that hold only pages of an incomplete checkpoint, in unit lives without other
+    /// chunks. An opening that found these chunks may have reset their units.
     pub vain: u32,
-    /// So many sequences from the checkpoint on were durable when its record was written: chunks that the maps may lead
-    /// to, and that must be found.
+    /// Number of sequences from the checkpoint on that were durable when the record was written. The maps may point at
+    /// these chunks, so recovery must find every chunk.
     pub flushed: u32,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
-    /// No unit has had this generation or a later one, nor is one listed with it.
+    /// Lower bound of unused generations: every unit, listed or not, has an earlier generation.
     pub next_generation: Generation,
-    /// No volume has had this identifier or a later one.
+    /// The next unused identifier of a volume.
     pub next_volume: VolumeId,
     /// The volumes, by rising identifier.
     pub volumes: Vec<Volume>,
     /// Every unit in which chunks from the checkpoint on can stand, by rising unit.
     pub open_units: Vec<OpenUnit>,
-    /// Where the pages of the unit table are, [`Geometry::unit_pages`] of them; of one that is nowhere all units are
-    /// free.
+    /// Where the pages of the unit table are, [`Geometry::unit_pages`] of them; all units of an unmapped page are free.
     pub unit_pages: Vec<MapEntry>,
 }
 
@@ -106,7 +106,7 @@ pub struct Superblock {
 pub struct SuperblockPrefix {
     /// The pool.
     pub pool: PoolId,
-    /// The place the record was written for. Compare it with where it was read.
+    /// The location for which the record was written. Compare with the location of the read.
     pub location: Location,
     /// Its number.
     pub revision: Revision,
@@ -116,7 +116,7 @@ pub struct SuperblockPrefix {
     pub confirmed: bool,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
-    /// Bytes in the record, [`MAX_SUPERBLOCK_BYTES`] at most: read so many to decode it.
+    /// Bytes in the record, at most [`MAX_SUPERBLOCK_BYTES`]: the length to read before decoding.
     pub record_bytes: usize,
 }
 
@@ -162,7 +162,7 @@ impl Superblock {
         whole(&self.geometry, rest_bytes(self.volumes.len(), entries) + listed.len())
     }
 
-    /// Bytes in a record that lists so much, at most. A record lies within one unit.
+    /// Most bytes in a record with the given limits. A record lies within one unit.
     #[must_use]
     pub fn most_bytes(
         geometry: &Geometry,
@@ -316,7 +316,7 @@ const fn rest_bytes(volumes: usize, entries: usize) -> usize {
     volumes * VOLUME_BYTES + entries * ROOT_BYTES
 }
 
-/// Bytes of a record with so many behind its prefix.
+/// Bytes of a record with `rest` bytes behind the prefix.
 fn whole(geometry: &Geometry, rest: usize) -> usize {
     (SUPERBLOCK_PREFIX_BYTES + rest).next_multiple_of(geometry.logical_block().bytes())
 }
@@ -336,7 +336,7 @@ fn check_place(at: Location, bytes: usize, geometry: &Geometry) -> Result<(), Er
     require(inside, "record length", bytes as u64, "the record must end within its unit")
 }
 
-/// Checks that only another device says of the home what it has.
+/// Checks that the flag "confirmed" is set only on devices other than the home.
 fn check_confirmed(confirmed: bool, at: Location, geometry: &Geometry) -> Result<(), ErrorKind> {
     let beside = geometry.device_of(at.unit) != geometry.home();
     require(!confirmed || beside, "flags", FLAG_CONFIRMED.into(), "confirmed on the home itself")

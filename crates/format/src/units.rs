@@ -33,10 +33,10 @@ pub struct UnitEntry {
 }
 
 impl UnitEntry {
-    /// A unit that holds nothing and that nobody lists.
+    /// An empty unit that no record lists.
     pub const FREE: UnitEntry = UnitEntry { generation: Generation(0), valid: 0, class: Class(0) };
 
-    /// Whether a unit of this pool can be like this.
+    /// Checks that the state is possible for a unit of this pool.
     fn check(&self, unit: u64, geometry: &Geometry) -> Result<(), ErrorKind> {
         let free = *self == UnitEntry::FREE;
         require(

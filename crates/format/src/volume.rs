@@ -9,7 +9,7 @@ use crate::map::{MapEntry, PAGE_ENTRIES};
 /// Most bytes in a volume's name.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// Blocks of a volume that one entry of its root map covers: 2^18, or 1 GiB.
+/// Blocks of a volume that an entry of the root map covers: 2^18, or 1 GiB.
 pub const BLOCKS_PER_ROOT: u64 = (PAGE_ENTRIES * PAGE_ENTRIES) as u64;
 
 /// Most blocks in a volume, 256 TiB: as much as a pool of 4096-byte logical blocks can have.
@@ -36,7 +36,7 @@ impl VolumeName {
         name.ok_or_else(|| NameError(text.to_owned()))
     }
 
-    /// Whether a file can have this name. Old pools have volumes of which that is not so.
+    /// Whether a file can have this name. Old pools may have volumes with other names.
     #[must_use]
     pub fn is_file_name(&self) -> bool {
         !matches!(self.as_str(), "" | "." | "..") && !self.0.contains('/')
@@ -56,7 +56,7 @@ impl VolumeName {
         bytes
     }
 
-    /// The name that has these bytes, with zeros behind; `None` when they are none.
+    /// Decodes a name padded with zeros; `None` if the bytes are no valid name.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; MAX_NAME_BYTES]) -> Option<VolumeName> {
         let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -94,7 +94,7 @@ impl VolumeMedia {
     /// All of them.
     pub const ALL: [VolumeMedia; 3] = [VolumeMedia::Auto, VolumeMedia::Fast, VolumeMedia::Capacity];
 
-    /// The one with this number on media.
+    /// The variant with the on-media number `number`.
     pub(crate) fn numbered(number: u64) -> Option<VolumeMedia> {
         VolumeMedia::ALL.into_iter().find(|media| *media as u64 == number)
     }

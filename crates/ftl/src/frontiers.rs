@@ -1,7 +1,7 @@
 //! Where blocks of each class are written, and what must be left free so that this always goes on.
 //!
-//! The drive, the log engine and the miniatures of `auto` append to the same frontiers. What each adds is its own: a
-//! drive opens a unit at once, the engine when a superblock lists it.
+//! The drive, the log engine and the miniatures of `auto` append to the same frontiers. Opening differs: a drive opens
+//! a unit at once, the engine when a superblock lists the unit.
 
 use thermocline_types::Class;
 
@@ -54,8 +54,8 @@ impl<P: Copy> Frontiers<P> {
         self.places[..classes].iter().flatten().count() as u32
     }
 
-    /// The class whose unit blocks of `class` go to when that has none and may open none: of those that `may` share,
-    /// the nearest with an open unit, of two the lower.
+    /// The substitute for a `class` without an open unit that may not open a unit: among classes that `may` share, the
+    /// nearest with an open unit; at equal distance the lower.
     #[must_use]
     pub fn nearest(&self, class: Class, may: impl Fn(Class) -> bool) -> Option<Class> {
         let all = (0..self.places.len()).map(|index| Class(index as u8));
@@ -65,8 +65,8 @@ impl<P: Copy> Frontiers<P> {
 }
 
 /// Units that hold no blocks of users at the worst moment, of a layer with `frontiers` open ones that begins to collect
-/// garbage when no more than `reserve` are free: those, and the one that is collected. Why the rest suffices is argued
-/// at [`Ftl`](crate::Ftl).
+/// garbage when no more than `reserve` are free: the reserve, the frontiers and the victim. Why the rest suffices is
+/// argued at [`Ftl`](crate::Ftl).
 #[must_use]
 pub fn set_aside(frontiers: u32, reserve: u32) -> u32 {
     frontiers + reserve + 1

@@ -14,7 +14,7 @@ use crate::placement::{Below, Part, Placement, Topology, Write};
 use crate::victim::Victim;
 use crate::{Frontiers, Map, ReverseMap, Shape, ShapeError, UnitState, Units};
 
-/// What the translation layer does to the media, as it does it.
+/// Operations of the translation layer on the media, in order.
 pub trait Media {
     /// A valid block is read to be copied.
     fn read(&mut self, pba: Pba);
@@ -54,7 +54,7 @@ impl Media for NoMedia {
     }
 }
 
-/// The device has worn out so far that its remaining units cannot hold what it exports.
+/// Too many units are worn out: the rest cannot hold the exported capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfUnits;
 
@@ -320,8 +320,8 @@ impl<P: Placement> Ftl<P> {
         place.is_some()
     }
 
-    /// Closes the open unit of `class` as it is; what is unwritten stays so until garbage collection erases the unit.
-    /// Returns the blocks left unwritten.
+    /// Closes the open unit of `class`, full or not. Unwritten blocks stay unwritten until garbage collection erases
+    /// the unit. Returns the blocks left unwritten.
     pub fn finish(&mut self, class: Class) -> u32 {
         let left = self.slack(class);
         if let Some(place) = self.frontiers.place(class) {

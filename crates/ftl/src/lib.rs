@@ -2,8 +2,8 @@
 //!
 //! A drive's firmware and a log-structured layer on the host do the same thing: append blocks to open *units* (zones,
 //! superblocks, reclaim units), remember where each block lies, and, when space runs out, pick a *victim* unit, copy
-//! its valid blocks elsewhere and erase it. [`Ftl`] is that machine without time or geometry; whoever uses it gives
-//! it a [`Media`] to act on.
+//! its valid blocks elsewhere and erase it. [`Ftl`] is the common machine without time or geometry; the caller passes a
+//! [`Media`] to act on.
 //!
 //! Invariants:
 //! * Pure: no I/O, no clock, no randomness but the seed.

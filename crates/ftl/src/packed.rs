@@ -37,7 +37,7 @@ impl Packed {
         self.store(index, value);
     }
 
-    /// Stores `value` and returns what was there before.
+    /// Stores `value` and returns the previous value.
     #[inline]
     pub fn replace(&mut self, index: usize, value: u64) -> Option<u64> {
         let old = self.get(index);
@@ -45,7 +45,7 @@ impl Packed {
         old
     }
 
-    /// Empties the entry at `index` and returns what was there.
+    /// Empties the entry at `index` and returns the previous value.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<u64> {
         let old = self.get(index);

@@ -6,7 +6,7 @@ use thermocline_types::{Pba, UnitId};
 
 /// How many units a device has, how many blocks each holds, and how many blocks it exports.
 ///
-/// A physical address packs unit and offset: `unit << shift | offset`, so that taking one apart needs no division.
+/// A physical address packs unit and offset: `unit << shift | offset`. Taking an address apart needs no division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     exported: u64,

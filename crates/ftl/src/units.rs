@@ -66,7 +66,7 @@ impl Best {
         self.0.is_some_and(|(top, _)| score < top)
     }
 
-    /// The better of this one and `unit`, if that is allowed; of equals the one with the lower identifier.
+    /// Keeps the better of the current unit and an allowed `unit`; at equal scores the lower identifier.
     #[inline]
     fn or(&mut self, unit: UnitId, score: f64, allowed: impl Fn(UnitId) -> bool) {
         let better = |(top, other)| score > top || score >= top && unit < other;
@@ -165,7 +165,7 @@ impl Units {
         *count += 1;
     }
 
-    /// The mean of the times noted for the blocks of `unit`, in host writes; when it was closed if none was noted.
+    /// The mean of the times noted for the blocks of `unit`, in host writes; the closing time if no time was noted.
     #[must_use]
     pub fn mean_update(&self, unit: UnitId) -> u64 {
         match self.updates.get(unit.index()) {
@@ -252,7 +252,7 @@ impl Units {
         self.meta[unit.index()].written = written;
     }
 
-    /// Counts one more valid block in `unit`, in whatever state it is. Not all of its blocks may be valid already.
+    /// Counts a further valid block in `unit`, in any unit state. At least one block must not be valid yet.
     #[inline]
     pub fn add_valid(&mut self, unit: UnitId) {
         let valid = self.valid[unit.index()];
@@ -275,7 +275,7 @@ impl Units {
         self.valid[unit.index()] = NOT_CLOSED | blocks;
     }
 
-    /// Counts one valid block less in `unit`, in whatever state it is. At least one must be valid.
+    /// Counts one valid block less in `unit`, in any unit state. At least one block must be valid.
     #[inline]
     pub fn drop_valid(&mut self, unit: UnitId) {
         let valid = self.valid[unit.index()];
@@ -497,8 +497,8 @@ impl Units {
     }
 }
 
-/// The highest number up to `most` for which `holds`: it does for `least`, and for none above one for which it does
-/// not.
+/// The highest number up to `most` for which `holds`: `holds` must be true for `least`, and monotonic: false above the
+/// first false number.
 fn highest(least: u32, most: u32, mut holds: impl FnMut(u32) -> bool) -> u32 {
     let (mut yes, mut no) = (least, most.max(least) + 1);
     while no - yes > 1 {

@@ -24,7 +24,7 @@ struct Entries {
 
 struct Entry {
     file: Arc<File>,
-    /// Nobody who comes now finds it.
+    /// New lookups do not find the file.
     hidden: bool,
 }
 
@@ -74,7 +74,7 @@ impl Directory {
         let _open = self.set_hidden(name, false);
     }
 
-    /// Removes the file called `name`. Whoever has it open gets errors.
+    /// Removes the file called `name`. Users of the open file get errors.
     pub fn remove(&self, name: &str) {
         self.change().files.retain(|_, entry| entry.file.name != name);
     }
@@ -112,7 +112,7 @@ impl Directory {
         let Some(entry) = entries.files.get(&number).filter(|entry| !entry.hidden) else {
             return false;
         };
-        // Under the lock: whoever hides it counts this one or keeps it out.
+        // Count under the lock: a concurrent hide either sees this open or prevents it.
         entry.file.opened.fetch_add(1, Ordering::Relaxed);
         true
     }

@@ -33,7 +33,7 @@ const SEEK_DATA: i32 = 3;
 /// lseek(2).
 const SEEK_HOLE: i32 = 4;
 
-/// What the kernel asks of a directory and its files.
+/// Handlers for kernel requests on the directory and its files.
 pub(crate) struct Files {
     directory: Directory,
     read_only: bool,
@@ -45,7 +45,7 @@ impl Files {
         Files { directory, read_only, began: SystemTime::now() }
     }
 
-    /// The file of this number. If there is none any more, the kernel looks for its name anew.
+    /// The file of this number. If the file is gone, the kernel repeats the lookup by name.
     fn file(&self, inode: INodeNo) -> Result<Arc<File>, Errno> {
         if inode == INodeNo::ROOT {
             return Err(Errno::EISDIR);
@@ -135,7 +135,7 @@ fn clearing(mode: i32) -> Option<Clear> {
 
 impl Filesystem for Files {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Kernels that cannot do one of these do without.
+        // Old kernels lack a flag and work without.
         for flag in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_PARALLEL_DIROPS] {
             let _old_kernel = config.add_capabilities(flag);
         }
@@ -209,7 +209,7 @@ impl Filesystem for Files {
     }
 
     fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // No page cache: what others write to the volume in other ways is seen, and nothing is kept twice.
+        // No page cache: writes through other front ends are visible, and data is cached only once.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         if self.directory.open(inode.0) {
             reply.opened(FileHandle(0), flags);

@@ -13,7 +13,7 @@ use rustix::mount::UnmountFlags;
 use crate::files::Files;
 use crate::{Directory, Volume};
 
-/// Threads that take requests from the kernel. None waits for media, so two are for what happens on the processor.
+/// Threads that take requests from the kernel. The threads never wait for media, so two suffice for the processor work.
 /// Chosen, not measured.
 const THREADS: usize = 2;
 
@@ -76,8 +76,8 @@ pub struct Mounted {
     directory: Directory,
 }
 
-/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. A mount
-/// that a server left there when it was killed is removed first.
+/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. The
+/// left-over mount of a killed server is removed first.
 ///
 /// # Errors
 /// [`MountError`].
@@ -127,26 +127,26 @@ impl Mounted {
     pub fn unmount(self) -> io::Result<Unmounted> {
         let Mounted { session, path, .. } = self;
         for _ in 0..BUSY_TRIES {
-            // Whoever unmounted it before may have mounted something else there.
+            // Another user may have unmounted the session and mounted another file system at the path.
             if session.guard.is_finished() {
                 return Ok(end(session));
             }
             match rustix::mount::unmount(&path, UnmountFlags::empty()) {
                 Ok(()) => return Ok(end(session)),
                 Err(Errno::BUSY) => thread::sleep(PAUSE),
-                // Only fusermount3 may unmount, and this calls it.
+                // Only fusermount3 may unmount; `umount_and_join` calls fusermount3.
                 Err(_) => return session.umount_and_join().map(|()| Unmounted::Clean),
             }
         }
         detach(&path)?;
-        // It goes on for those who use it.
+        // The session continues for open files.
         std::mem::forget(session);
         Ok(Unmounted::InUse)
     }
 }
 
-/// Waits for the threads of what is unmounted. Dropping the session would unmount once more, and hit what was below: in
-/// `fuser` 0.18 a connection that has ended counts as mounted.
+/// Waits for the threads of an unmounted session. Dropping the session would unmount the path again, and remove the
+/// mount below: in `fuser` 0.18 an ended connection counts as mounted.
 fn end(session: BackgroundSession) -> Unmounted {
     while !session.guard.is_finished() {
         thread::sleep(PAUSE);

@@ -4,11 +4,11 @@
 //! * A page of the media has a bit error rate: that of `[integrity]` for the wear of its unit and the age, temperature
 //!   and reads that `[aged]` states, times the page's own quality, which is log-normal and stays with the page.
 //! * A read asks for codewords. Each needs so many attempts with the chances of the binomial distribution; the worst of
-//!   them decides. A page that fails an attempt has failed the earlier ones, so that one draw settles them all.
+//!   them decides. Attempts fail in order, so one draw decides the attempts of a codeword.
 //! * Each further attempt keeps the die for `integrity.retry.us` and sends the bytes over the bus once more; soft
-//!   information keeps it for `integrity.retry.soft_us`. What no attempt corrects is rebuilt from parity: the other
-//!   pages of its stripe are read, those that follow it in the unit, after the attempts. Without parity it is lost, and
-//!   counted.
+//!   information keeps it for `integrity.retry.soft_us`. A codeword that no attempt corrects is rebuilt from parity:
+//!   after the attempts, the drive reads the rest of the page's stripe, the next pages of the unit. Without parity the
+//!   codeword is lost, and counted.
 //! * The wear of a unit is `aged.wear` and its own erases over the rated cycles. Pages in SLC mode have no errors, as
 //!   `[integrity]` knows no rates of theirs.
 //! * With `aged.own_ages` a unit is as old as its first block, by the requests' own clock, and was read as often as it
@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! * Attempts take time and change nothing that is written (ADR 0003).
-//! * Chances are rounded to 2^-40, lest machines that differ in the last bit of a logarithm differ in a draw.
+//! * Chances are rounded to 2^-40: a logarithm's last bit differs between machines and must not change a draw.
 
 mod loss;
 
@@ -61,7 +61,7 @@ impl Default for Aged {
 }
 
 impl Aged {
-    /// Each value that must hold: key, whether it does, what it must be.
+    /// The rules for the values: key, whether the value is acceptable, requirement.
     pub(crate) fn rules(&self) -> Vec<(&'static str, bool, &'static str)> {
         vec![
             ("aged.wear", (0.0..=MOST_WEAR).contains(&self.wear), "must be between 0 and 2"),
@@ -78,7 +78,7 @@ impl Aged {
 pub struct ReadAttempts {
     /// Reads of pages: for the host, to modify, to relocate, by a patrol.
     pub reads: u64,
-    /// Those that took more than one attempt.
+    /// Page reads with more than one attempt.
     pub retried: u64,
     /// Attempts beyond the first, those for soft information among them.
     pub further: u64,
@@ -115,15 +115,15 @@ impl ReadAttempts {
     }
 }
 
-/// What a read takes beyond its first attempt.
+/// The cost of a read beyond the first attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Further {
     /// Retries, which keep the die for as long each, nanoseconds.
     pub(crate) retries: u32,
     pub(crate) retry_ns: u64,
-    /// What reading soft information takes, nanoseconds; 0 where it is not needed.
+    /// Time to read soft information, nanoseconds; 0 if not needed.
     pub(crate) soft_ns: u64,
-    /// Other pages of the stripe that are read.
+    /// Further pages of the stripe to read.
     pub(crate) stripe: u32,
 }
 
@@ -139,7 +139,7 @@ impl Further {
     }
 }
 
-/// The most wear that is told apart, and its steps. Chosen: a thirty-second of the rated cycles.
+/// Largest distinguished wear, and steps of wear. Chosen: a thirty-second of the rated cycles.
 const MOST_WEAR: f64 = 2.0;
 const STEPS_OF_WEAR: f64 = 32.0;
 /// Steps of the quality of pages, in standard deviations, and how many to either side: one page in 10^9 is beyond.
@@ -156,7 +156,7 @@ pub(crate) struct Legibility {
     cycles: f64,
     seed: u64,
     rng: Rng,
-    /// Erases of each unit, by unit; none where nothing is known.
+    /// Erases by unit; units beyond the end were never erased.
     erases: Vec<u32>,
     /// How old units are, where each has an age of its own, and the erase blocks of a unit, which share its reads.
     ages: Option<Ages>,
@@ -171,8 +171,8 @@ pub(crate) struct Legibility {
 }
 
 impl Legibility {
-    /// The pages of a drive after `profile`; nothing where `[aged]` does not say what they went through.
-    /// Units are `units` in number and have `blocks` erase blocks each.
+    /// The pages of a drive after `profile`; `None` if the profile has no `[aged]` table. Units are `units` in number
+    /// and have `blocks` erase blocks each.
     pub(crate) fn new(
         profile: &Profile,
         (units, blocks): (u32, f64),
@@ -264,7 +264,7 @@ impl Legibility {
         self.take(attempts, most)
     }
 
-    /// Counts a read that failed the first `failed` of `most` attempts, and says what it takes.
+    /// Counts a read that failed the first `failed` of `most` attempts, and returns the extra cost.
     fn take(&mut self, failed: usize, most: usize) -> Further {
         let ns = |us: f64| (us * 1e3).round() as u64;
         let (retry, parity) = (self.integrity.retry, self.integrity.parity.dies);

@@ -36,7 +36,7 @@ struct Slot {
     older: u64,
 }
 
-/// In a bucket: no unit yet. Numbers start at 1, so that this one has left from the start.
+/// In a bucket: no unit yet. Numbers start at 1, so unit 0 counts as drained from the start.
 const NO_UNIT: u64 = 0;
 
 impl WriteBuffer {

@@ -20,9 +20,9 @@ pub struct Counters {
     pub media: [u64; Cause::ALL.len()],
     /// Bytes programmed, counted as whole mapping units where they were programmed.
     pub media_total: u64,
-    /// Those of them that were programmed in SLC mode, which takes one bit a cell.
+    /// Bytes of `media_total` programmed in SLC mode, at one bit a cell.
     pub slc: u64,
-    /// Those of these that went to units that were lent to the cache.
+    /// Bytes of `slc` programmed to units lent to the cache.
     pub slc_lent: u64,
     /// Bytes that the patrol read.
     pub patrolled: u64,

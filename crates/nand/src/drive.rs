@@ -36,7 +36,7 @@ pub enum Drive {
     Striped(Box<Striped>),
 }
 
-/// One unit of a drive at one instant.
+/// Snapshot of a unit of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitView {
     /// Free, open, closed or retired.
@@ -158,7 +158,7 @@ impl Drive {
         }
     }
 
-    /// What a log with units of `unit` has below them.
+    /// The layer that a log with units of `unit` has below.
     #[must_use]
     pub fn below(&self, unit: Bytes) -> Below {
         let cut = self.cut();
@@ -190,7 +190,7 @@ impl Drive {
         }
     }
 
-    /// The drives that stand side by side under one host, in order; none where there is but one.
+    /// The drives of a striped set, in order; empty for a single drive.
     #[must_use]
     pub fn side_by_side(&self) -> &[Drive] {
         match self {
@@ -208,7 +208,7 @@ impl Drive {
         }
     }
 
-    /// How warm it is, where that is modelled; of several drives, that one which was held back longest.
+    /// The temperature, if modelled. Of several drives, the reading of the drive throttled longest.
     #[must_use]
     pub fn warmth(&self) -> Option<Warmth> {
         match self {
@@ -229,7 +229,7 @@ impl Drive {
         }
     }
 
-    /// Bytes that the host had written when the first unit was worn out; nothing while none is, and of several drives.
+    /// Bytes that the host had written when the first unit was worn out; `None` before, and for several drives.
     #[must_use]
     pub fn first_worn_out(&self) -> Option<Bytes> {
         self.side_by_side().is_empty().then(|| self.media().first_worn_out()).flatten()
@@ -281,7 +281,7 @@ impl Drive {
     }
 
     /// The bytes that are written next, from `at` on, belong to the owners of `runs`, which follow each other; of
-    /// drives side by side, to the first of them. What is not claimed is nobody's.
+    /// drives side by side, to the first of them. Unclaimed bytes have no owner.
     #[inline]
     pub fn claim(&mut self, at: Bytes, runs: &[OwnerRun]) {
         match self {
@@ -290,8 +290,8 @@ impl Drive {
         }
     }
 
-    /// Bytes programmed so far by owner, and for nobody last, where owners are followed. They sum to those of
-    /// [`Drive::counters`]. What a write has rewritten around it is on the account of who wrote.
+    /// Bytes programmed so far by owner, and for nobody last, where owners are followed. The sum equals the programmed
+    /// bytes of [`Drive::counters`]. Data rewritten around a write counts for the owner of the write.
     #[must_use]
     pub fn programmed_by_owner(&self) -> Option<Vec<ByCause>> {
         match self {

@@ -2,8 +2,7 @@
 //!
 //! Model:
 //! * Once the host was idle for `idle_ms`, the emptiest closed units are collected, one after the other, until a share
-//!   of all units is free or none of them holds garbage. What it copies is the cause *relocation*, as of other
-//!   collection.
+//!   of all units is free or none of them holds garbage. Copies count as *relocation*, as in other collection.
 //! * Copies come at a rate. What is left of it, less than the next unit takes, is kept for the next idle time.
 //! * Idle is what the requests' own clock says ([`Request::at`]), so that what is written does not depend on simulated
 //!   time (ADR 0031, 0034). A workload without a clock is never idle.
@@ -46,7 +45,7 @@ impl IdleCollection {
         })
     }
 
-    /// A request comes at `at` of its own clock: collects what there was time for since the one before it.
+    /// A request comes at `at` of its own clock: collects as much as fits in the time since the previous request.
     pub(crate) fn until(&mut self, at: Time, ftl: &mut Ftl<Handles>, media: &mut NandArray) {
         let idle = at.since(self.latest).since(self.after);
         self.latest = self.latest.max(at);

@@ -88,7 +88,7 @@ impl Mapped {
             });
         }
         if let Some(slc) = &mut self.slc {
-            // Before it arrives, so that what is folded takes the time in between.
+            // Fold before the request arrives, so folding uses the idle time.
             slc.idle_until(request.at, &mut self.ftl, &mut self.media)
                 .map_err(|_| DriveError::EndOfLife)?;
         }
@@ -115,8 +115,8 @@ impl Mapped {
         }
     }
 
-    /// Brings the map entries that serving `requests` will use into the cache: those of what they push out of the write
-    /// buffer, or their own. Changes nothing.
+    /// Brings the map entries that serving `requests` will use into the cache: the entries of blocks pushed out of the
+    /// write buffer, or of the requests themselves. Changes nothing.
     #[inline]
     pub fn prefetch(&self, requests: &[Request]) {
         if let Some(buffer) = &self.buffer {

@@ -38,13 +38,13 @@ pub struct NandArray {
     parts: Vec<PagePart>,
     /// Whether a write is acknowledged only when its blocks are whole.
     whole_units: bool,
-    /// Which units are in SLC mode; empty where none ever is.
+    /// Which units are in SLC mode; empty without an SLC cache.
     slc: Vec<bool>,
     /// How old units are, where that matters.
     ages: Option<Ages>,
     /// What reads of the host are expected to lose, where wrong bits are modelled.
     losses: Loss,
-    /// Whose the data is, where that is followed.
+    /// Owners of the data, if tracked.
     owners: Option<Box<Owners>>,
     /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners nor failures.
     is_bare: bool,
@@ -55,21 +55,21 @@ pub struct NandArray {
 struct PagePart {
     unit: UnitId,
     page: u32,
-    /// Programs so far, and blocks that they wrote.
+    /// Programs so far, and the blocks written.
     programs: u32,
     blocks: u32,
 }
 
-/// A unit that is written as a whole, with what stays of another.
+/// A whole unit to write: new data, and the data kept from an old unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite<'a> {
-    /// Where what stays is now.
+    /// The unit with the kept data.
     pub from: Option<UnitId>,
-    /// Pages of it that are read.
+    /// Pages of `from` to read.
     pub kept_pages: &'a [u32],
-    /// Where it all goes.
+    /// The unit to write.
     pub to: UnitId,
-    /// Whether `to` is erased first, once what stays was read from it.
+    /// Whether `to` is erased first, after the kept pages are read.
     pub erase_first: bool,
 }
 
@@ -130,7 +130,7 @@ impl NandArray {
         self.is_bare = false;
     }
 
-    /// Whose the data is, where that is followed.
+    /// Owners of the data, if tracked.
     pub(crate) fn owners(&self) -> Option<&Owners> {
         self.owners.as_deref()
     }
@@ -142,14 +142,14 @@ impl NandArray {
         }
     }
 
-    /// So many bytes of the host were programmed where they stay.
+    /// `bytes` of host data were programmed in place.
     pub(crate) fn written(&mut self, bytes: u64) {
         if let Some(owners) = &mut self.owners {
             owners.written(bytes);
         }
     }
 
-    /// `lba` was programmed for the host, who wrote these sectors of it.
+    /// The drive programmed `lba` for the host, which had written `sectors`.
     #[inline]
     pub(crate) fn commit(&mut self, lba: Lba, sectors: Sectors) {
         if let Some(owners) = &mut self.owners {
@@ -157,7 +157,7 @@ impl NandArray {
         }
     }
 
-    /// So many bytes were programmed because of what was written last.
+    /// `bytes` were programmed as a consequence of the latest host write.
     pub(crate) fn charge(&mut self, cause: Cause, bytes: u64) {
         if let Some(owners) = &mut self.owners {
             owners.charge(cause, bytes);
@@ -169,7 +169,7 @@ impl NandArray {
         self.each_ages(|ages| ages.set_clock(now));
     }
 
-    /// Does `what` to the ages of all who want to know them: the patrol, and the errors of reads.
+    /// Applies `what` to the ages of the patrol and of the read errors.
     fn each_ages(&mut self, what: impl Fn(&mut Ages)) {
         if let Some(ages) = &mut self.ages {
             what(ages);
@@ -226,7 +226,7 @@ impl NandArray {
         self.timeline.as_ref().and_then(Timeline::warmth)
     }
 
-    /// Reads of pages so far, and the attempts that they took, where that is modelled.
+    /// Page reads so far and their attempts; zero if not modelled.
     #[must_use]
     pub fn attempts(&self) -> ReadAttempts {
         self.timeline.as_ref().map_or_else(ReadAttempts::default, Timeline::attempts)
@@ -313,7 +313,7 @@ impl NandArray {
         }
     }
 
-    /// Reads the block at `pba` because the rest of it is being rewritten; what is written next waits for it.
+    /// Reads the block at `pba` in order to rewrite the rest of the block. The next write waits for the read.
     #[inline]
     pub fn read_to_modify(&mut self, pba: Option<Pba>) {
         let Some(page) = pba.map(|pba| self.page(pba)) else { return };
@@ -378,9 +378,8 @@ impl NandArray {
         }
     }
 
-    /// Programs what is new in the page of `unit` before its block `next`, and leaves the rest of the page for later.
-    /// Returns whether it did, or nothing is new: a page may be programmed so many times, and the last time it is to be
-    /// full.
+    /// Programs the new blocks of the page of `unit` before block `next`, and leaves the rest of the page for later.
+    /// Returns `false` if the page must fill up first: the last permitted program of a page must complete the page.
     pub fn program_part(&mut self, unit: UnitId, next: u32) -> bool {
         let (page, blocks) = (next / self.blocks_per_page, next % self.blocks_per_page);
         self.parts.retain(|part| part.unit != unit || part.page == page);
@@ -408,7 +407,7 @@ impl NandArray {
         true
     }
 
-    /// The page that is being written in a unit is full; returns its blocks that were programmed before.
+    /// The page being written in a unit is full; returns the number of blocks already programmed.
     fn end_part(&mut self, page: Page) -> u32 {
         let mut blocks = 0;
         self.parts.retain(|part| {

@@ -1,8 +1,8 @@
-//! Whose the bytes are that a drive programs: by who last wrote the block that they are of.
+//! Owners of programmed bytes: the last writer of a block owns the bytes of the block.
 //!
 //! Invariants:
-//! * What is programmed counts for one owner or for nobody, so that all of it sums to [`Counters::media`].
-//! * Nothing here decides anything: a drive that follows owners does what it would do without.
+//! * Each programmed byte counts for a single owner, or as unowned; the sum is [`Counters::media`].
+//! * Owners influence no decision: a drive behaves the same with and without owners.
 //!
 //! [`Counters::media`]: crate::Counters::media
 
@@ -22,11 +22,11 @@ pub(crate) struct Owners {
     /// By piece of the address space, where data moves on the media: its owner + 1, or 0 for nobody. Elsewhere data is
     /// programmed when it is written, and never again.
     map: Option<Map>,
-    /// Elsewhere: whose the bytes are that are written next, the first ones last.
+    /// Without a map: owners of the bytes to be written next, in reverse order.
     claimed: Vec<OwnerRun>,
-    /// Who wrote last.
+    /// The owner of the latest write.
     latest: u16,
-    /// By owner; those of nobody come last.
+    /// By owner; unowned bytes come last.
     programmed: Vec<ByCause>,
 }
 
@@ -58,7 +58,7 @@ impl Owners {
         Owners { map: Some(Map { piece: piece.0, owners }), ..Owners::in_place(count) }
     }
 
-    /// What was programmed so far, by owner; that of nobody comes last.
+    /// Bytes programmed so far by owner; unowned bytes come last.
     pub(crate) fn programmed(&self) -> &[ByCause] {
         &self.programmed
     }
@@ -83,7 +83,7 @@ impl Owners {
         }
     }
 
-    /// So many bytes of what was claimed were programmed where they stay.
+    /// `bytes` of the claimed bytes were programmed in place.
     pub(crate) fn written(&mut self, mut bytes: u64) {
         let nobody = (self.programmed.len() - 1) as u16;
         while bytes > 0 {
@@ -98,7 +98,7 @@ impl Owners {
         }
     }
 
-    /// The block at `lba`, of `unit` bytes, or fill was programmed. What is so for the host is told otherwise.
+    /// The block at `lba`, of `unit` bytes, or fill was programmed. Host programs are reported separately.
     #[inline(never)]
     pub(crate) fn program(&mut self, lba: Option<Lba>, unit: Bytes, cause: Cause) {
         match (cause, lba) {

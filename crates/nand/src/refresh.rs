@@ -30,11 +30,11 @@ pub struct Refresh {
     pub celsius: f64,
     /// Share of the rated cycles used up. Default: a half, chosen.
     pub wear: f64,
-    /// Days after which data is rewritten; without it, what `[integrity]` says of this temperature and wear.
+    /// Days after which data is rewritten; default: from `[integrity]`, for `celsius` and `wear`.
     pub after_days: Option<f64>,
-    /// Reads of an erase block after which it is; likewise.
+    /// Reads of an erase block after which data is rewritten; default likewise.
     pub after_reads: Option<f64>,
-    /// Days of a patrol through all of the media; without it, `integrity.upkeep.patrol_days`.
+    /// Days of a patrol through all of the media; default: `integrity.upkeep.patrol_days`.
     pub patrol_days: Option<f64>,
 }
 
@@ -51,16 +51,16 @@ const MOST_READS: f64 = 1e12;
 /// At what a simulated drive refreshes, from its profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefreshLimits {
-    /// Days; nothing where no age is too old.
+    /// Days of age; `None` for no limit.
     pub days: Option<f64>,
-    /// Reads of an erase block; nothing where none are too many.
+    /// Reads of an erase block; `None` for no limit.
     pub reads: Option<f64>,
     /// Days of a patrol.
     pub patrol_days: f64,
 }
 
 impl RefreshLimits {
-    /// Those of `profile`; nothing where it does not refresh, or knows no patrol that would.
+    /// The limits of `profile`; `None` if the profile sets no refresh or no patrol.
     #[must_use]
     pub fn of(profile: &Profile) -> Option<RefreshLimits> {
         let refresh = profile.refresh.as_ref()?;
@@ -78,7 +78,7 @@ impl RefreshLimits {
 }
 
 impl Refresh {
-    /// Each value that must hold: key, whether it does, what it must be.
+    /// The rules for the values: key, whether the value is acceptable, requirement.
     pub(crate) fn rules(&self) -> Vec<(&'static str, bool, &'static str)> {
         let days = |value: Option<f64>| value.is_none_or(|days| days > 1e-3 && days <= MOST);
         vec![
@@ -156,7 +156,7 @@ fn nanos(days: f64) -> u64 {
 }
 
 impl Patrol {
-    /// The patrol of a drive after `profile` cut to `cut`; none where it does not refresh.
+    /// The patrol of a drive after `profile` cut to `cut`; `None` if the profile has no refresh.
     pub(crate) fn new(profile: &Profile, cut: &Cut) -> Option<Patrol> {
         let limits = RefreshLimits::of(profile)?;
         let block = profile.geometry.as_ref().map_or(cut.unit(), |geometry| geometry.block);
@@ -177,7 +177,7 @@ impl Patrol {
         self.blocks
     }
 
-    /// A request comes at `at` of its own clock: looks at what was due since the one before it.
+    /// A request comes at `at` of its own clock: reads the blocks that became due since the previous request.
     ///
     /// # Errors
     /// [`OutOfUnits`] when too many units are worn out.

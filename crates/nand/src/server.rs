@@ -1,4 +1,4 @@
-//! What serves one thing after the other: buses, links, controllers.
+//! Serial resources: buses, links, controllers.
 
 /// A serial resource that never idles while work is waiting. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,12 +15,12 @@ impl Server {
         self.free_at.max(ready + work)
     }
 
-    /// When it has nothing left to do.
+    /// The end of the queued work.
     pub(crate) fn free_at(&self) -> u64 {
         self.free_at
     }
 
-    /// How long it has been at work.
+    /// Total time at work.
     pub(crate) fn busy(&self) -> u64 {
         self.busy
     }

@@ -30,7 +30,7 @@ use crate::profile::{Cut, Profile, Slc, SlcFull};
 /// What a place holds that was programmed to fill up a page.
 const FILL: Lba = Lba(u64::MAX);
 
-/// A unit in SLC mode: what was written to it, front to back.
+/// A unit in SLC mode and the blocks written, front to back.
 #[derive(Clone, Debug)]
 struct SlcUnit {
     id: UnitId,
@@ -43,9 +43,9 @@ struct SlcUnit {
 pub struct SlcProgrammed {
     /// All of them.
     pub blocks: u64,
-    /// Those in units that were lent.
+    /// Blocks in units lent to the cache.
     pub lent: u64,
-    /// Those of all that only filled up pages.
+    /// Blocks that only filled up pages.
     pub padding: u64,
     /// Units of the cache's own that were erased.
     pub erased: u64,
@@ -75,7 +75,7 @@ pub struct SlcCache {
 }
 
 impl SlcCache {
-    /// The cache of a drive after `profile` cut to `cut`; none where the profile has none.
+    /// The cache of a drive after `profile` cut to `cut`; `None` if the profile has no cache.
     #[must_use]
     pub fn new(profile: &Profile, cut: &Cut) -> Option<SlcCache> {
         let slc = profile.slc.clone()?;
@@ -107,7 +107,7 @@ impl SlcCache {
         self.map.get(lba)
     }
 
-    /// What was programmed in SLC mode so far.
+    /// Blocks programmed in SLC mode so far.
     #[must_use]
     pub fn programmed(&self) -> SlcProgrammed {
         self.programmed
@@ -156,7 +156,7 @@ impl SlcCache {
         }
     }
 
-    /// A request comes at `at` of its own clock: folds what there was time for since the one before it.
+    /// A request comes at `at` of its own clock: folds as much as fits in the time since the previous request.
     ///
     /// # Errors
     /// [`OutOfUnits`] when too many units are worn out.
@@ -179,8 +179,8 @@ impl SlcCache {
         Ok(())
     }
 
-    /// Sees to it that a unit is open. Returns whether one is: not if what comes is to go past a full cache, or if
-    /// there is no cache on a drive this full.
+    /// Opens a unit if needed. Returns `false` if the write must bypass a full cache, or if the drive is too full for a
+    /// cache.
     fn make_room(
         &mut self,
         valid: u64,

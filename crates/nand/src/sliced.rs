@@ -10,7 +10,7 @@ use crate::zoned::ZoneState;
 /// A drive in units: its zones, or slices of what it exports, of which a reset is a trim.
 ///
 /// This is the only way from the engine's commands to a drive, in virtual time as in service, so that a drive does the
-/// same under both. What is written carries its class as placement handle; classes beyond the last handle share it.
+/// same under both. Writes carry the class as placement handle; classes beyond the last handle share the last handle.
 #[derive(Clone, Debug)]
 pub struct Sliced {
     drive: Drive,

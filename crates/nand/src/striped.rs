@@ -1,9 +1,9 @@
 //! Several drives of one kind under one host, striped, with what the host itself can do.
 //!
 //! Model:
-//! * Stripes go to the drives in turn. A request is cut where stripes end; it is done when its last piece is.
+//! * Stripes go to the drives in turn. A request is cut at stripe ends. The last piece to end completes the request.
 //! * Processor: each piece takes time of a thread that issues requests and takes their ends, the thread that is free
-//!   first. With one thread, pieces wait for each other; time of the ends is charged at the beginning.
+//!   first. Pieces on a single thread wait for each other; time for completions is charged at issue.
 //! * Link: what all drives share between them and memory, each direction for itself, in order of arrival, without
 //!   losing time to data that is not there yet. A write ends when its data has crossed it; the drive begins with it
 //!   when it is issued.
@@ -25,9 +25,9 @@ use crate::server::Server;
 /// A host over several drives. What is not given does not limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLimits {
-    /// Bytes that lie on one drive before the next one has its turn.
+    /// Bytes on a drive before the next drive takes over.
     pub stripe: Bytes,
-    /// What all drives together can move in one direction, 10^6 bytes per second.
+    /// Rate of all drives together in each direction, 10^6 bytes per second.
     pub link_mb_per_s: Option<f64>,
     /// Processor time of a request to one drive, microseconds.
     pub cpu_us: f64,
@@ -52,7 +52,7 @@ pub struct Striped {
     link_in: Server,
     link_out: Server,
     now: u64,
-    /// Whose the bytes are that are written next, where that is followed.
+    /// The owner of the bytes written next, if tracked.
     owner: Option<u16>,
 }
 
@@ -129,7 +129,7 @@ impl Striped {
         Ok(done)
     }
 
-    /// Has one drive serve what is its own.
+    /// Issues a piece of the request to `drive`.
     fn piece(&mut self, drive: usize, request: Request, handle: u16) -> Result<Time, DriveError> {
         let issued = self.issue();
         let transfer = self

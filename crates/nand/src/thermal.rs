@@ -1,9 +1,9 @@
-//! Heat: what a drive's work makes of its temperature, and what that makes of its speed.
+//! Heat: the effect of work on temperature, and of temperature on speed.
 //!
-//! Model: one heat capacity behind one thermal resistance. Power is a floor and so much for each die, bus and direction
-//! of the host link that works. The temperature tends to `ambient_c + kelvin_per_w · power` with `time_constant_s`. At
-//! `throttle_c` the drive begins to move no more than `throttled_mb_per_s` to and from the host, both together, and
-//! ends that at `resume_c`.
+//! Model: a single heat capacity behind a single thermal resistance. Power is a floor plus a fixed amount for each busy
+//! die, bus and direction of the host link. The temperature tends to `ambient_c + kelvin_per_w · power` with
+//! `time_constant_s`. At `throttle_c` the drive begins to move no more than `throttled_mb_per_s` to and from the host,
+//! both together, and ends that at `resume_c`.
 //!
 //! Invariants:
 //! * Heat changes when things happen, never what is written (ADR 0003).
@@ -15,12 +15,12 @@ use thermocline_types::Time;
 
 use crate::server::Server;
 
-/// What heats a drive, what cools it, and when it slows down. Every value that a profile does not give is assumed, of
-/// the order of a bare M.2 module in still air: reviews have such modules throttle within a minute or two of writing.
+/// Heating, cooling and throttling of a drive. Every value that a profile does not give is assumed, of the order of a
+/// bare M.2 module in still air: reviews have such modules throttle within a minute or two of writing.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thermal {
-    /// Temperature of what cools the drive, °C.
+    /// Temperature of the coolant, °C.
     pub ambient_c: f64,
     /// Watts that are always there: controller, memory.
     pub idle_w: f64,
@@ -94,7 +94,7 @@ impl Thermal {
             .then(|| self.time_constant_s * ((to - from) / (to - self.throttle_c)).ln())
     }
 
-    /// Each value that must hold: key, whether it does, what it must be.
+    /// The rules for the values: key, whether the value is acceptable, requirement.
     pub(crate) fn rules(&self) -> Vec<(&'static str, bool, &'static str)> {
         let celsius = [self.ambient_c, self.throttle_c, self.resume_c];
         let watts = [self.idle_w, self.die_w, self.bus_w, self.link_w];

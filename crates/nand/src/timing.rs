@@ -7,12 +7,12 @@
 //!   channel. Programs of all dies together may be limited to a rate. Channels and links serve in order of arrival and
 //!   lose no idle time to transfers that are not ready yet. A die without a second page register is busy during its
 //!   transfers as well, and, where the bus is in order, until the turn of what the host reads has come.
-//! * A read goes before queued programs and erases of its die. A running one is suspended if the drive can do that,
-//!   else waited for; what it displaces is delayed by as much.
+//! * A read goes before queued programs and erases of its die. A read suspends a running program or erase if the drive
+//!   supports suspension, and waits for the end otherwise. Displaced operations are delayed by the same time.
 //! * The translation layer decides relocations at once, so that time never changes write amplification. Their reads,
 //!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs
 //!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe. Reads for relocation
-//!   go before the programs queued on their die, so that what they feed finds its data when its turn comes.
+//!   precede the programs queued on the die, so that the data is ready when the program starts.
 //! * What is written in part of a block is programmed when the rest of the block has been read. Such reads may have to
 //!   wait for one of a few places (`timing.modify_at_once`): the media are busy with them at once, so that reads of the
 //!   host never queue behind what waits for a place; only their end is put off.
@@ -38,7 +38,7 @@ pub struct Page {
     pub unit: UnitId,
     /// The program unit within it.
     pub page: u32,
-    /// Whether its cells hold one bit, as those of an SLC cache.
+    /// Whether the page is in SLC mode: one bit a cell.
     pub slc: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct Timeline {
     /// What all dies together may program, by power or controller.
     power: Server,
     link_in: Server,
-    /// Without it, both directions share the other.
+    /// If absent, both directions share `link_in`.
     link_out: Option<Server>,
     buffered: VecDeque<u64>,
     buffer_pages: usize,
@@ -205,7 +205,7 @@ pub struct Timeline {
     modifying: VecDeque<u64>,
     /// Where the next one will.
     next_die: u32,
-    /// How warm it is, where that is modelled.
+    /// The temperature, if modelled.
     heat: Option<Heat>,
     /// How well pages can be read, where that is modelled.
     errors: Option<Box<Legibility>>,
@@ -284,7 +284,7 @@ impl Timeline {
         self
     }
 
-    /// Reads of pages so far, and the attempts that they took, where that is modelled.
+    /// Page reads so far and their attempts; zero if not modelled.
     #[must_use]
     pub fn attempts(&self) -> ReadAttempts {
         self.errors.as_ref().map_or_else(ReadAttempts::default, |errors| errors.counts())
@@ -312,7 +312,7 @@ impl Timeline {
         }
     }
 
-    /// How warm it is, where that is modelled.
+    /// The temperature, if modelled.
     #[must_use]
     pub fn warmth(&self) -> Option<Warmth> {
         self.heat.as_ref().map(Heat::warmth)
@@ -523,7 +523,7 @@ impl Timeline {
         self.slc.filter(|_| page.slc).map_or(self.cells, |(cells, _)| cells)
     }
 
-    /// Pages of a unit such as that of `page`.
+    /// Pages per unit, in the mode of `page`.
     fn pages(&self, page: Page) -> u32 {
         self.slc.filter(|_| page.slc).map_or(self.pages_per_unit, |(_, pages)| pages)
     }
@@ -581,7 +581,7 @@ impl Timeline {
     }
 
     /// Works off debt whose die had nothing else to do between the previous request and this one. Dies work side by
-    /// side: a program waits for what was read for it, a read for nothing but its die.
+    /// side: a program waits for the read of the data, a read only for the die.
     fn work_while_idle(&mut self) {
         while let Some(&debt) = self.debt.front() {
             let page = match debt {

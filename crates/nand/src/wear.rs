@@ -1,4 +1,4 @@
-//! How often units can be erased, and what replaces those that cannot.
+//! Endurance of units, and the spares that replace worn-out units.
 
 use thermocline_ftl::Erased;
 use thermocline_types::{Rng, UnitId};
@@ -31,7 +31,7 @@ pub struct Endurance {
     /// Units in which a program failed, until they are emptied.
     failing: Vec<UnitId>,
     failed_programs: u64,
-    /// Of its own, so that endurance is what it is where no program fails.
+    /// A separate generator: program failures must not change the drawn endurance.
     programs: Rng,
 }
 

@@ -67,7 +67,7 @@ pub struct Zoned {
     max_open: u32,
     max_active: u32,
     zones: Vec<Cell>,
-    /// Zones that are active, and those of them that are open.
+    /// Active zones, and the open zones among them.
     active: u32,
     open: u32,
     /// Implicitly open zones, longest open first: the drive closes the first when it needs the place.
@@ -133,7 +133,7 @@ impl Zoned {
     /// Reports zone `zone`.
     ///
     /// # Panics
-    /// If there is no such zone.
+    /// If `zone` does not exist.
     #[must_use]
     pub fn zone(&self, zone: u32) -> Zone {
         let cell = self.zones[zone as usize];
@@ -215,7 +215,7 @@ impl Zoned {
         }
     }
 
-    /// Closes the open `zone`; one with nothing written becomes empty again.
+    /// Closes the open `zone`; a zone without data becomes empty.
     ///
     /// # Errors
     /// [`DriveError::Zone`] when it is neither open nor closed.

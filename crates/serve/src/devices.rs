@@ -301,10 +301,16 @@ impl Devices {
                 self.operator.say(&risk);
             }
         }
-        *self.in_use() = {
-            let paths = settings.paths();
-            InUse::new(settings, paths, groups)
-        };
+        let mut in_use = self.in_use();
+        for (_, before) in &in_use.groups {
+            let before = before.status();
+            let same = |group: &&Group| group.status().name == before.name;
+            if let Some(group) = groups.iter().map(|(_, group)| group).find(same) {
+                group.count_on_from(before);
+            }
+        }
+        let paths = settings.paths();
+        *in_use = InUse::new(settings, paths, groups);
     }
 
     fn in_use(&self) -> MutexGuard<'_, InUse> {

@@ -1,4 +1,4 @@
-//! What every target must do, as a suite that each runs in its tests.
+//! The rules for every target, as a suite for the target's tests.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -137,8 +137,8 @@ impl Suite<'_> {
         }
     }
 
-    /// A flush can be told from its neighbours only by a power cut. Here it must complete, whatever is in flight, and
-    /// lose nothing.
+    /// A flush can be told from its neighbours only by a power cut. Here a flush must complete with any requests in
+    /// flight, and must lose no data.
     fn flushes_among_writes_complete(&self) {
         let features = self.target.info().features;
         let mut writes = Vec::new();

@@ -16,7 +16,7 @@ pub enum TargetError {
     /// The data does not fit (`ENOSPC`).
     #[error("the device is full")]
     NoSpace,
-    /// Media failed, or returned what was not written there (`EIO`).
+    /// Media failed, or returned wrong data (`EIO`).
     #[error("input/output error")]
     Io,
     /// The target takes no writes (any more) (`EPERM`).

@@ -156,7 +156,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
         }
     }
 
-    /// Writes `bytes` and, around them, what is there.
+    /// Writes whole blocks: `bytes`, padded with the current contents.
     fn write_part(self: &Arc<Self>, offset: Bytes, bytes: &[u8], fua: bool, done: Completion<()>) {
         let start = offset.0 / self.block * self.block;
         let end = offset.0 + bytes.len() as u64;

@@ -40,7 +40,7 @@ pub struct Info {
     pub features: Features,
 }
 
-/// What a target does beside reading and writing. What it does not is refused with [`TargetError::Unsupported`].
+/// Operations of a target beside reads and writes. Unsupported operations fail with [`TargetError::Unsupported`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Writes survive a power cut after a [`Request::Flush`]. Without it flushing is neither needed nor refused.
@@ -67,8 +67,8 @@ pub struct Extent {
 
 /// A block device, for any number of threads.
 ///
-/// Requests in flight at the same time may be carried out in any order. Of writes that overlap, each logical block
-/// gets its bytes from one of them.
+/// Requests in flight at the same time may be carried out in any order. After overlapping writes, each logical block
+/// holds the bytes of exactly one write.
 pub trait BlockTarget: Send + Sync {
     /// What the target is. Does not change but for the size.
     fn info(&self) -> Info;
@@ -76,11 +76,12 @@ pub trait BlockTarget: Send + Sync {
     /// Starts `request`; its completion is called once, by any thread, perhaps before this returns.
     ///
     /// A refused request completes with its error in the same way. This does not wait for media, but may wait for room
-    /// in a bounded queue; so a completion must not submit requests that it then waits for.
+    /// in a bounded queue; so a completion must not submit a request and wait for the result.
     fn submit(&self, request: Request);
 
-    /// Tells what of a range, from its first byte on, holds data: one extent at least and [`EXTENTS_MAX`] at most, none
-    /// empty, not necessarily all of the range. The range is as that of a [`Request`].
+    /// Reports which extents of a range hold data, from the first byte on. The result has between one and
+    /// [`EXTENTS_MAX`] extents, no extent is empty, and the extents may end before the range. The rules for a range are
+    /// the same as for a [`Request`].
     ///
     /// By default all of it does.
     fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {

@@ -46,7 +46,7 @@ impl Bytes {
         self.0 as f64
     }
 
-    /// As shown, if nothing is rounded by that; else all of the number.
+    /// The short form if it is exact, else the whole number.
     #[must_use]
     pub fn exactly(self) -> String {
         let shown = self.to_string();

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why bytes were written to a device or to its media. The causes of one tier sum exactly to what was written there.
+/// Why bytes were written to a device or to its media. The bytes of all causes of a tier sum exactly to the bytes
+/// written to the tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {

@@ -37,7 +37,7 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// Of a workload that knows nothing of files.
+    /// The stream of a workload without files.
     pub const UNKNOWN: StreamId = StreamId { directory: 0, file: 0 };
 
     /// Whether the workload knows.

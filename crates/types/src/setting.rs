@@ -4,7 +4,7 @@ use crate::{Bytes, Time};
 
 /// A value of a setting, and its text.
 pub trait Setting: Sized {
-    /// Reads what [`Setting::show`] shows, and other forms that people write.
+    /// Reads the form of [`Setting::show`], and other common forms.
     ///
     /// # Errors
     /// A sentence that states what the text must be.
@@ -163,7 +163,7 @@ macro_rules! settings {
                 }
             }
 
-            /// What is stated, as [`Self::set`] reads it.
+            /// The stated settings, in the form that [`Self::set`] reads.
             #[must_use]
             pub fn stated(&self) -> Vec<(&'static str, String)> {
                 let all = [$((stringify!($name), self.$name.as_ref().map($crate::Setting::show)),)*];

@@ -1,4 +1,4 @@
-//! A list that grows without moving what it holds.
+//! A list that grows without moving its elements.
 
 use std::ops::{Index, IndexMut};
 
@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 const CHUNK: usize = 1 << 14;
 
 /// A list in pieces. A vector of many millions of elements is copied when it is full, and needs three times its size
-/// then; this never needs more than its own.
+/// then; a chunked list never needs more than its own size.
 #[derive(Debug)]
 pub(crate) struct Chunked<T> {
     chunks: Vec<Vec<T>>,

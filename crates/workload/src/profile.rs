@@ -32,7 +32,7 @@ pub struct Profile {
     pub working_set_bytes: u64,
     /// How often the working set is written over: bytes written / working set. 0 without writes.
     pub writes_per_working_set: f64,
-    /// Bytes written per day at the trace's pace; `None` if it lasts less than a second.
+    /// Bytes written per day at the trace's pace; `None` if the trace lasts less than a second.
     pub daily_bytes_written: Option<f64>,
     /// Share of the written bytes whose request starts where one of the last 16 streams of its tenant ended.
     pub sequential_share: f64,
@@ -114,11 +114,11 @@ pub struct Skew {
     /// at ranks a quarter octave apart, so that the many cold blocks do not outvote the few hot ones. `None` below
     /// eight distinct ranks.
     pub zipf_theta: Option<f64>,
-    /// Share of the variance of the logarithms that the power law explains; `None` where it has none.
+    /// Share of the variance of the logarithms that the power law explains; `None` without a fit, or without variance.
     pub zipf_r2: Option<f64>,
 }
 
-/// What the hottest blocks take.
+/// The hottest blocks' share of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HotShare {
     /// Share of the blocks ever written, rounded up to whole blocks.

@@ -140,7 +140,7 @@ enum Mode {
 const BLOCK: u64 = Bytes::BLOCK.get();
 
 impl AddressMap {
-    /// A dense map with granules of this size; it grows by the writes it maps.
+    /// A dense map with granules of `granule` bytes; each new granule written extends the map.
     ///
     /// # Errors
     /// If `granule` is not a power of two of at least 4 KiB.
@@ -162,7 +162,7 @@ impl AddressMap {
         Ok(Self::new(Mode::Fold { capacity: capacity.get() }))
     }
 
-    /// A map that changes nothing and refuses what lies beyond `capacity`.
+    /// A map that keeps all addresses and rejects requests beyond `capacity`.
     #[must_use]
     pub fn none(capacity: Bytes) -> Self {
         Self::new(Mode::None { capacity: capacity.get() })
@@ -185,8 +185,8 @@ impl AddressMap {
         self.trims_dropped
     }
 
-    /// Reads a whole workload, learns what it writes, and says what that is. Afterwards the map gives every request
-    /// of the same workload its final place, and [`AddressMap::prefill`] its working set.
+    /// Reads a whole workload and returns the working set of its writes. Afterwards the map gives every request of the
+    /// same workload its final place, and [`AddressMap::prefill`] its working set.
     ///
     /// # Errors
     /// Those of the source; [`MapError::BeyondCapacity`] with the furthest address if it may not be changed;

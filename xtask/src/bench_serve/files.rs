@@ -11,7 +11,7 @@ use super::is_there;
 use super::server::{Server, serve};
 use crate::repo::Repo;
 
-/// What this machine lacks for it, if anything.
+/// The first missing requirement of the machine, if any.
 pub fn missing() -> Option<&'static str> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     let has_fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
@@ -60,7 +60,7 @@ fn attach(mut server: Server, serve: Command, mount: Mount, name: &str) -> Resul
     Ok(Attached { _device: device, server, _mount: mount })
 }
 
-/// A folder that something is mounted on, until this is dropped.
+/// A mount point, unmounted on drop.
 struct Mount(PathBuf);
 
 impl Mount {
@@ -98,7 +98,7 @@ impl Drop for Loop {
     }
 }
 
-/// What `losetup` says in one line.
+/// The trimmed output of `losetup`.
 fn losetup(arguments: &[&str], last: &std::ffi::OsStr) -> Result<String> {
     let output = Command::new("losetup").args(arguments).arg(last).output();
     let output = output.context("losetup cannot be started")?;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::repo::Repo;
 use crate::step::cargo_command;
 
-/// Bytes of the volume. Chosen so that a run overwrites it several times.
+/// Bytes of the volume. Chosen small enough for a run to overwrite the volume several times.
 const SIZE: &str = "512MiB";
 /// The same, as nbdkit understands it.
 const NBDKIT_SIZE: &str = "512M";
@@ -44,12 +44,12 @@ impl Drop for Folder {
 /// A server under way, of one process or several, ended when this is dropped.
 pub struct Server {
     children: Vec<Child>,
-    /// Arguments of fio that lead to it.
+    /// Arguments of fio that select the server.
     pub target: Vec<String>,
 }
 
 impl Server {
-    /// One without a process so far.
+    /// A server without processes yet.
     pub fn not_yet(target: Vec<String>) -> Server {
         Server { children: Vec::new(), target }
     }
@@ -72,7 +72,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Adds a process, and waits until there is what it makes.
+    /// Adds a process and waits until the file `made` exists.
     pub fn start(&mut self, mut command: Command, made: &Path) -> Result<()> {
         let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
         self.children.push(child);
@@ -135,7 +135,7 @@ fn cpu(id: u32) -> Result<f64> {
     Ok(ticks.iter().sum::<u64>() as f64 * TICK)
 }
 
-/// Where Cargo puts what it builds.
+/// Cargo's target folder.
 fn target_folder(repo: &Repo) -> Result<PathBuf> {
     let metadata = ["metadata", "--format-version=1", "--no-deps", "--offline"];
     let output = cargo_command(repo).args(metadata).output()?;

@@ -7,10 +7,10 @@ use crate::repo::{Manifest, Violation};
 /// Keys of `[package]` that all crates share.
 const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "version"];
 
-/// Crates that are no packages for others.
+/// Unpublished crates.
 const NOT_PUBLISHED: [&str; 3] = ["shell", "sim", "xtask"];
 
-/// Crates that may use `unsafe`, and so state their lints themselves: the workspace forbids it, which cannot be undone.
+/// Crates that may use `unsafe`. Each states its own lints: a crate cannot undo the workspace's `forbid`.
 const OWN_LINTS: [&str; 2] = ["capi", "runtime"];
 
 /// What lints of a crate's own must deny: what keeps documentation whole and each `unsafe` block explained.

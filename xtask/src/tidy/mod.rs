@@ -1,4 +1,4 @@
-//! House rules that no other tool checks. Limits only ever go down: lower one when the tree allows it.
+//! House rules without another tool to check them. Limits only ever go down: lower a limit as soon as the tree permits.
 
 mod documents;
 mod length;

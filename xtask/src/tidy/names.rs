@@ -1,12 +1,12 @@
-//! One public type name, one meaning.
+//! Each public type name has a single meaning.
 
 use std::collections::BTreeMap;
 
 use crate::repo::{File, Violation};
 use crate::rust_source::{code_only, line_of, without_tests};
 
-/// Names that several crates or modules use for their own, each plain where it stands: commands, options and errors of
-/// this or that. Names leave this list, and none comes.
+/// Names that several crates or modules use for their own, each plain where it stands: commands, options, errors. Names
+/// may leave the list; no new names are added.
 const SHARED: [&str; 49] = [
     "Answer",
     "Buffer",

@@ -72,5 +72,5 @@ fn settings_of_a_log_that_is_not_there_are_named() {
     )
     .json();
     let notes = record["notes"].to_string();
-    assert!(notes.contains("without a log: log.KEY had no effect"), "{notes}");
+    assert!(notes.contains("without a log: log.KEY or pool.KEY had no effect"), "{notes}");
 }

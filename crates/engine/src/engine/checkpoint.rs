@@ -38,15 +38,15 @@ const PAGES_PER_CHUNK: usize = 64;
 enum Step {
     /// Looking for metadata units with few valid blocks, from this one on.
     Sparse(u32),
-    /// Looking for the pages that stand in them.
+    /// Looking for the pages in sparse units.
     Moving(PageCursor),
-    /// Writing map pages, from here on.
+    /// Writing map pages, from this page on.
     Pages(PageCursor),
     /// Writing pages of the unit table, from this one on.
     Units(usize),
-    /// Writing root pages, from the one of this page on.
+    /// Writing root pages, from the root of this page on.
     Roots(PageCursor),
-    /// Waiting for all up to here to be durable.
+    /// Waiting until all chunks up to this sequence are durable.
     Flush(Sequence),
     /// The record may be written.
     Record,
@@ -60,24 +60,24 @@ struct Checkpoint {
     sequence: Sequence,
     step: Step,
     table: BTreeMap<u32, OpenUnit>,
-    /// Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
+    /// Metadata units with few valid blocks. The checkpoint moves their valid pages, which frees the units.
     sparse: FxHashSet<u32>,
     /// Pages that are to be written elsewhere and are being read.
     moving: usize,
     /// The pages that are written next.
     batch: Batch,
     pages: u64,
-    /// Whether it began when all was done that will ever be: its record can be clean.
+    /// Whether the checkpoint is the last before the pool closes. The record of the last checkpoint can be clean.
     last: bool,
     /// Whether a page could not be read to be written anew, so that something is left to replay.
     leaves: bool,
-    /// The number of what is said of such pages, as [`thermocline_format::Superblock::patches`].
+    /// The number of the entries for unreadable pages, as [`thermocline_format::Superblock::patches`].
     patches: u32,
 }
 
 impl Checkpoint {
-    /// A checkpoint of all before `sequence`, with this table of units. What it says of pages that cannot be read gets
-    /// the number `patches`.
+    /// A checkpoint of all before `sequence`, with this table of units. Entries for unreadable pages get the number
+    /// `patches`.
     fn new(
         sequence: Sequence,
         step: Step,
@@ -99,12 +99,12 @@ impl Checkpoint {
         }
     }
 
-    /// One after which nothing is left to replay: nothing but pages came after *S*.
+    /// A checkpoint without a tail to replay: only pages were written after *S*.
     pub(crate) fn clean(&self, sequence: Sequence, table: BTreeMap<u32, OpenUnit>) -> Checkpoint {
         Checkpoint::new(sequence, Step::Writing, table, true, self.patches)
     }
 
-    /// Begins to write its record if that is next; `false` if it is not.
+    /// Begins the write of the record; `false` if another step is due.
     fn begin_writing(&mut self) -> bool {
         let ready = self.step == Step::Record;
         if ready {
@@ -123,17 +123,17 @@ impl Checkpoint {
         self.last && self.leaves
     }
 
-    /// *S*, and the units that its record lists.
+    /// *S*, and the units that the record lists.
     fn begins_with(&self) -> (Sequence, BTreeMap<u32, OpenUnit>) {
         (self.sequence, self.table.clone())
     }
 
-    /// Its record lists these units as well.
+    /// Adds units to the list of the record.
     pub(crate) fn list(&mut self, fresh: &[OpenUnit]) {
         self.table.extend(fresh.iter().map(|listed| (listed.next.unit.0, *listed)));
     }
 
-    /// The number of what it says of pages that it could not read.
+    /// The number of the entries for pages that the checkpoint could not read.
     pub(crate) fn patches(&self) -> u32 {
         self.patches
     }
@@ -144,7 +144,7 @@ impl Checkpoint {
     }
 }
 
-/// Takes checkpoints, one after the other.
+/// Takes checkpoints, one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpointer {
     checkpoint: Option<Checkpoint>,
@@ -198,9 +198,10 @@ impl Checkpointer {
         true
     }
 
-    /// Whether there is room for every page; and, unless it is `urgent` or somebody waits for it, for as many once
-    /// more: a crash at its end leaves them where they are, and the one after that needs as much again. Units that die
-    /// during a checkpoint are not free before its end, so one that does not find room would come to nothing.
+    /// Whether there is room for every page; A checkpoint that is not `urgent`, and that no caller waits for, needs
+    /// room for every page twice: a crash at the end leaves the pages in place, and the next checkpoint needs the same
+    /// room again. Units that die during a checkpoint are free only after its end. A checkpoint without room would
+    /// never complete.
     fn has_room_for_checkpoint<P: Payload>(&self, p: &Parts<P>, urgent: bool) -> bool {
         // Before the end of a recovery nothing else gives room.
         if !p.superblocks.are_settled() || p.phase == Phase::Closing || p.due.is_forced() {

@@ -51,7 +51,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Seals all control entries; `false` when there is no unit for them.
+    /// Seals all control entries; `false` if no unit has room.
     pub(crate) fn seal_control(&mut self) -> bool {
         let block = self.config.geometry.logical_block();
         while self.cache.has_control() {
@@ -169,7 +169,7 @@ impl<P: Payload> Parts<P> {
     }
 }
 
-/// Counts one more that `owner` waits for.
+/// Adds one block to the wait of `owner`.
 pub(super) fn owe(owners: &mut Vec<(Owner, u32)>, owner: Owner) {
     match owners.last_mut() {
         Some((last, count)) if *last == owner => *count += 1,

@@ -1,4 +1,4 @@
-//! Emptying fast units that there would be room to keep: beyond the watermarks, and when they are overdue.
+//! Emptying fast units although room remains: beyond the watermarks, and when they are overdue.
 
 use thermocline_format::MediaClass;
 use thermocline_ftl::UnitState;
@@ -9,13 +9,13 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Parts<P> {
-    /// A fast unit that was closed for too long and can be emptied. Of one that `is_stuck` some blocks stay.
+    /// A fast unit that was closed for too long and can be emptied. Some blocks of a unit that `is_stuck` stay.
     pub(crate) fn overdue_unit(&mut self, is_stuck: impl Fn(UnitId) -> bool) -> Option<UnitId> {
         while let Some(unit) = self.destage.overdue(self.now) {
             let units = self.space.units();
             let arrivals = self.config.arrivals() == Some(units.class(unit));
             let holds = units.state(unit) == UnitState::Closed && units.valid_count(unit) > 0;
-            // The age of one that cannot be emptied begins anew when that is tried once more.
+            // The age of a stuck unit restarts when collection retries the unit.
             if !holds || !arrivals || is_stuck(unit) {
                 self.destage.end_age(unit);
                 continue;
@@ -24,13 +24,13 @@ impl<P: Payload> Parts<P> {
                 mark!(DestagedByAge);
                 return Some(unit);
             }
-            // It is looked at again when it was there for as long once more.
+            // The unit is checked again after another maximum age.
             self.destage.begin_age(unit, self.now);
         }
         None
     }
 
-    /// Closes the unit that what hosts write goes to, if some of it is there for too long.
+    /// Closes the open unit of arrivals if its oldest data is overdue.
     pub(crate) fn close_overdue(&mut self) -> bool {
         let arrivals = self.config.arrivals();
         let Some(arrivals) = arrivals.filter(|_| self.destage.is_open_overdue(self.now)) else {

@@ -31,10 +31,11 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Writes no more to a unit that the device will not write or reset again; what it holds is copied elsewhere.
+    /// Retires a unit that the device cannot write or reset again. Garbage collection copies the valid blocks
+    /// elsewhere.
     pub(crate) fn condemn(&mut self, unit: UnitId) {
         if self.space.condemn(unit) {
-            // Chunks to be replayed may stand in it: the sooner they need not be, the better.
+            // The unit may hold chunks to be replayed. A checkpoint makes their replay unnecessary.
             self.want_checkpoint();
         }
     }
@@ -44,14 +45,14 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn class_of_write(&mut self, media: MediaClass, write: Write) -> Class {
         match self.config.arrivals() {
             Some(arrivals) if media == MediaClass::Fast => arrivals,
-            // The unit that it was in says nothing of its life: it may have been a fast one.
+            // Hide the old unit from placement: a fast unit's class is no evidence of lifetime.
             Some(_) => self.classify(Write::plain(write.lba, write.now)),
             None => self.classify(write),
         }
     }
 
     /// Where the next chunk of `class` begins and the logical blocks that it may have, header included: enough for a
-    /// header and `least` behind it. Opens a unit if need be; `None` when there is none to open.
+    /// header and `least` behind it. Opens a unit if need be; `None` if no unit can be opened.
     pub(crate) fn room(&mut self, class: Class, least: u32) -> Option<(Location, u32)> {
         let block = self.config.geometry.logical_block();
         let least = block.chunk_header(1) + least;
@@ -80,7 +81,7 @@ impl<P: Payload> Parts<P> {
     /// be freed after a crash.
     fn open_unit(&mut self, class: Class) -> Option<Location> {
         let media = self.config.media_of(class);
-        // A device lets so many zones be active, and one stays so until it is full or finished.
+        // A device limits the number of active zones. A zone stays active until full or finished.
         let most = self.config.max_open_units[media as usize];
         let many = most < u32::MAX && self.space.active_units(media) > most;
         if many && !bug!(self.config, ZonesNotCounted) {
@@ -99,7 +100,7 @@ impl<P: Payload> Parts<P> {
         Some(at)
     }
 
-    /// Closes units that are open for classes which nothing goes to any more: what is left of them is of no use.
+    /// Closes the open units of classes without writes: the rest of these units is of no use.
     fn close_idle(&mut self) {
         while let Some(class) = self.space.idle_class() {
             mark!(IdleUnitClosed);
@@ -108,7 +109,7 @@ impl<P: Payload> Parts<P> {
     }
 
     /// Whether units may be opened for users' blocks of `class`. Blocks of failed writes take what the table still has:
-    /// a release may wait for them, and for that the checkpoint that shortens it.
+    /// a release may wait for these blocks, and the checkpoint that shortens the table may wait for the release.
     pub(crate) fn may_open(&self, class: Class) -> bool {
         let replacing = self.cache.has_replacements() && self.table_has_last_room();
         let media = self.config.media_of(class);
@@ -131,7 +132,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Lets the device let go of a closed unit that is not full, once nothing is on its way to it.
+    /// Finishes the zone of a closed unit that is not full, once no write to the unit is in flight.
     pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) {
         if let Some(left) = self.space.finish_if_quiet(unit) {
             let bytes = self.config.geometry.logical_block().bytes() as u64;

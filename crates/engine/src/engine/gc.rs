@@ -1,4 +1,4 @@
-//! Garbage collection: choose a victim, read what is valid in it, stage that again.
+//! Garbage collection: choose a victim, read its valid blocks, stage the blocks again.
 //!
 //! A victim is worked through in segments. Its chunks are found by reading their headers; a block is valid if the map
 //! points at it. When all valid blocks of a segment are in memory they are placed, knowing how full the segment was.
@@ -45,8 +45,8 @@ const STEP: usize = 64;
 /// Pages of maps searched in one step. Chosen so that a step takes well under a millisecond.
 const SEARCHED: u32 = 16;
 
-/// So many times as many victims as there are units, while nothing is written or trimmed, show that moving blocks about
-/// frees nothing any more. Once around would do if each unit came in turn. Chosen, not measured.
+/// Limit of victims without host writes or trims, as a multiple of the number of units. Beyond the limit, relocation
+/// frees no more units. One round would suffice if every unit came in turn. Chosen, not measured.
 const ROUNDS: u32 = 8;
 
 /// A valid block of the victim.
@@ -76,7 +76,7 @@ enum Step {
     Done,
 }
 
-/// Valid blocks of a segment, those that are not in memory on their way there.
+/// Valid blocks of a segment; blocks not in memory are being read.
 #[derive(Debug)]
 struct Reading<P> {
     /// Its number among the segments of the victim.
@@ -103,12 +103,12 @@ struct Job<P> {
     valid: Vec<Valid<P>>,
     /// Segments that are being read, the first at the front.
     reading: VecDeque<Reading<P>>,
-    /// How many segments there were before the one that is looked through.
+    /// Number of segments before the current segment.
     segments: u32,
     /// Blocks in memory, each with the utilisation of its segment.
     ready: VecDeque<(Valid<P>, f32)>,
     found: u32,
-    /// How many more reads that fail are tried again.
+    /// Number of failed reads that may still be retried.
     retries: u32,
     /// Whether there was a unit for blocks of fast volumes, which all go there.
     stays: bool,
@@ -151,18 +151,19 @@ pub(crate) struct Collector<P> {
     kept: FxHashSet<u32>,
     /// Fast units that were emptied early, but for blocks of fast volumes.
     left_to_fast: FxHashSet<u32>,
-    /// Whether there is no other victim than those that keep blocks, so that their blocks leave the fast devices.
+    /// Whether every possible victim keeps blocks on fast devices. The blocks then leave the fast devices.
     overflows: bool,
-    /// The checkpoint after which it is certain that nothing can be collected.
+    /// Number of the checkpoint after which a lack of victims is final.
     starved_at: Option<u64>,
     round: Round,
-    /// Whether a unit was emptied for good while fast ones were short: hosts get one of these before the next.
+    /// Whether a unit was emptied for good while fast ones were short: the host gets a fast unit before collection
+    /// empties another.
     owes_fast: bool,
     stays: Stays,
 }
 
 impl<P> Collector<P> {
-    /// Of a pool in which `stays` says how much of what leaves fast units goes to others.
+    /// A collector; `stays` is the allowance of blocks that may stay on fast devices.
     pub(crate) fn new(stays: Stays) -> Collector<P> {
         Collector {
             job: None,
@@ -195,7 +196,7 @@ impl<P> Job<P> {
 pub(crate) struct Collected {
     /// Whether anything was done.
     pub(crate) worked: bool,
-    /// What is to be done since there is no victim.
+    /// The next step in the absence of a victim.
     pub(crate) lacks: Option<Choice>,
 }
 
@@ -208,7 +209,7 @@ impl Collected {
         Collected { worked: true, lacks: None }
     }
 
-    /// As this, where something else was done if it `worked`.
+    /// Combines the result with another step that may have `worked`.
     fn or(self, worked: bool) -> Collected {
         Collected { worked: self.worked || worked, ..self }
     }
@@ -243,7 +244,7 @@ impl<P: Payload> Collector<P> {
         Collected { worked: placed || read || moved || ended, lacks }
     }
 
-    /// A unit is empty: whatever of it could not be copied is gone.
+    /// A unit is empty: its uncopied blocks are gone.
     pub(crate) fn unstick(&mut self, unit: UnitId) {
         self.stuck.remove(&unit.0);
         self.kept.remove(&unit.0);
@@ -382,7 +383,7 @@ impl<P: Payload> Collector<P> {
                 payload: None,
                 chunk: job.chunks,
             };
-            // One that is wrong is read once more, where there are other versions of it.
+            // On redundant devices, a block with a wrong checksum is read again from other versions.
             let payload = chunk.block(number, &places);
             let again = |payload: &P| redundant && !self.is_survivor(p, &valid, payload, 0);
             valid.payload = payload.filter(|payload| !again(payload));

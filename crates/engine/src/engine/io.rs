@@ -30,7 +30,7 @@ enum Staging {
 }
 
 impl Staging {
-    /// What pages that are not loaded make of it.
+    /// The outcome of a write whose pages are not loaded.
     fn hindered(volume: u16, loaded: &Loaded) -> Option<Staging> {
         match *loaded {
             Loaded::Yes => None,
@@ -41,7 +41,7 @@ impl Staging {
     }
 }
 
-/// Blocks that follow each other on media.
+/// Blocks that are contiguous on media.
 struct Run {
     at: Location,
     first: u32,
@@ -68,7 +68,7 @@ impl<P: Payload> Parts<P> {
                 return self.await_memory(Waits::Read { request, extent, into }, tried);
             }
             Loaded::No(page) if tried != Tried::Page => {
-                // It could not be read for somebody else: it may be readable by now.
+                // An earlier read of the page failed: the page may be readable by now.
                 self.pages.forget(volume, page);
                 return self.read_again(request, extent, into, tried);
             }
@@ -175,7 +175,7 @@ impl<P: Payload> Parts<P> {
         self.request_progress(request, 1, error);
     }
 
-    /// Stages what the host writes, and answers at once; `false` if that cannot be, and nothing was done.
+    /// Stages host data and answers at once; `false`, without any effect, if impossible.
     #[inline]
     pub(crate) fn write_at_once(
         &mut self,
@@ -193,10 +193,10 @@ impl<P: Payload> Parts<P> {
         true
     }
 
-    /// Stages what the host writes. Returns `false` if something else came of it.
+    /// Stages host data. Returns `false` if the write waits or has failed.
     pub(crate) fn write(&mut self, request: u32, extent: Extent, data: P, handle: u16) -> bool {
         if self.pages.waiting() > 0 {
-            // It would make a page dirty that is about to go for those that came before it.
+            // This write would make a page dirty that earlier requests are about to evict.
             self.await_memory(Waits::Write { request, extent, data, handle }, Tried::Not);
             return false;
         }
@@ -372,7 +372,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// A staged block has new contents, in its old place: what waits for the block waits for these.
+    /// Replaces the contents of a staged block in place. Waiters of the block wait for the new contents.
     fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
         self.stats.absorbed_blocks += 1;
         let staged = self.cache.block(slot);

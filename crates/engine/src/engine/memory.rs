@@ -1,4 +1,4 @@
-//! Memory for pages of maps: which go, and what is done when none can.
+//! Memory for map pages: the choice of pages to evict, and the fallback when no page can leave.
 
 use crate::bugs::bug;
 use crate::engine::values::flying;
@@ -14,11 +14,11 @@ use crate::volumes::PageCursor;
 /// some times over. Chosen, not measured.
 const MOST_PINS: u64 = 1024;
 
-/// The share of the memory for pages that differs from media when a checkpoint begins: so much of so many parts.
+/// The share of the memory for pages that differs from media when a checkpoint begins: numerator and denominator.
 /// Chosen, not measured.
 const DIRTY: (u64, u64) = (3, 4);
 
-/// Pages of nobody.
+/// An empty range of pages.
 const NOBODY: (u16, u64, u64) = (u16::MAX, 0, 0);
 
 impl<P: Payload> Parts<P> {
@@ -41,7 +41,7 @@ impl<P: Payload> Parts<P> {
         match (self.phase, share) {
             // Where the unit table is damaged every page is read, and goes again.
             (Phase::Opening, _) => u64::MAX,
-            // Nothing becomes clean any more: a few pages beyond what stays serve reads one after the other.
+            // Dirty pages can no longer become clean. A few pages beyond the dirty pages serve reads, one at a time.
             (Phase::Failed, _) => {
                 let tally = self.volumes.tally();
                 all.max(self.pages_taken() - tally.idle) + 4
@@ -59,8 +59,7 @@ impl<P: Payload> Parts<P> {
         dirty * DIRTY.1 > self.frame_limit() * DIRTY.0
     }
 
-    /// Pages that there is memory for and that is taken: by those in memory and on their way there, by those that were
-    /// emptied, and by patches.
+    /// Memory in use, in pages: pages in memory, pages being read, emptied pages, and patches.
     fn pages_taken(&self) -> u64 {
         let tally = self.volumes.tally();
         let patches = tally.patch_bytes.div_ceil(FRAME_BYTES);
@@ -109,7 +108,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Idle pages that somebody needs all the same.
+    /// Idle pages that are still needed.
     fn idle_and_needed(&self, (volume, from, end): (u16, u64, u64)) -> u64 {
         let mut needed: Vec<(u16, u64)> = (from..end).map(|page| (volume, page)).collect();
         needed.extend(self.pages.needed());
@@ -160,7 +159,7 @@ impl<P: Payload> Parts<P> {
         begins
     }
 
-    /// A record is flushed: the pages that were written for it may go.
+    /// A record is flushed: pages written for the record may leave memory.
     pub(crate) fn pages_landed(&mut self) {
         self.volumes.cut_landed();
         self.pages.set_landing(Some(PageCursor::default()));

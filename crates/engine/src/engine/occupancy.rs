@@ -16,7 +16,7 @@ use crate::request::HostError;
 pub struct Occupancy {
     /// Blocks of all volumes that are mapped.
     pub mapped: u64,
-    /// Blocks that reservations hold beside the mapped ones.
+    /// Reserved blocks that are not mapped.
     pub held: u64,
     /// Blocks that the pool can hold now.
     pub capacity: u64,

@@ -1,7 +1,7 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
-//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Nothing is written before the last of them.
-//! Pages of the map are loaded later: what the tail changes is kept in patches.
+//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Only the last steps write. Pages of the map
+//! are loaded later: what the tail changes is kept in patches.
 
 mod asking;
 mod bases;
@@ -50,18 +50,19 @@ struct Life {
     listed: OpenUnit,
     /// The class of its chunks; `None` while no chunk of this life was found.
     class: Option<Class>,
-    /// Behind the last chunk found, whatever its epoch: where writing may go on.
+    /// End of the last chunk found, of any epoch: writing may continue here.
     end: u32,
-    /// Behind the last chunk that is to be replayed: how far it is to the next one decides whether that counts.
+    /// Behind the last chunk that is to be replayed: the distance to the next chunk decides whether the next chunk
+    /// counts.
     replayed: u32,
     /// From where it is being read.
     from: u32,
     /// Chunks that are to be replayed, until all are found; and whether there were any.
     chunks: Vec<TailChunk>,
     replays: bool,
-    /// Whether those hold nothing but pages.
+    /// Whether all chunks hold only pages.
     only_pages: bool,
-    /// The highest number up to which one of them says that everything was durable.
+    /// The highest durable sequence that a chunk header states.
     durable: Sequence,
 }
 
@@ -102,17 +103,17 @@ enum Step {
     Pages,
     /// Doing once more what the tail says.
     Replay,
-    /// Reading the pages that the tail changes: what they lead to in place of what changed counts no more.
+    /// Reading the pages that the tail changes: the replaced blocks become invalid.
     Bases,
-    /// Counting the blocks of the pages that it touched.
+    /// Counting the blocks of the pages that the tail touched.
     Counting,
-    /// Taking over the units that nobody lists.
+    /// Taking over the unlisted units.
     Units,
-    /// Writing what was found right over what members hold wrong, before anything is built on it.
+    /// Repairing members: wrong copies are overwritten with right copies before further steps rely on the data.
     Heal,
-    /// Making members agree on what was not flushed and counts from now on.
+    /// Making members agree on unflushed data that counts from now on.
     Agree,
-    /// Having members filled anew that lack what was flushed. They may alone have what was not.
+    /// Having members rebuilt that lack flushed data. Such a member may hold the only copy of unflushed data.
     Distrust,
     /// Writing the record of this opening.
     Record,
@@ -157,7 +158,7 @@ pub(crate) enum Stepped {
     Over,
 }
 
-/// A pool that is being opened, or made: what is known of it so far.
+/// A pool that is being opened, or made: the state known so far.
 #[derive(Debug)]
 pub(crate) struct Recovery<P> {
     step: Step,
@@ -173,14 +174,14 @@ pub(crate) struct Recovery<P> {
     /// What a sound prefix named: the highest revision and epoch.
     named: (Revision, Epoch),
     doubtful: Vec<Doubtful>,
-    /// Chunks that one version alone has, on devices with redundancy.
+    /// Chunks found in only one version, on devices with redundancy.
     single: Vec<Single>,
     /// Chunks above the durable sequence there, which not all members may have.
     unequal: Vec<Heal>,
     /// Blocks that turned out to be torn: chunk and entry.
     torn: BTreeSet<(usize, usize)>,
     durable: Sequence,
-    /// Up to here nothing is missing or torn, so that all of it is durable since this opening began with a flush.
+    /// All chunks up to this sequence are whole, hence durable, since this opening began with a flush.
     whole: Sequence,
     /// Whether chunks are missing, or the newest record, and the pool is opened all the same.
     overlooked: bool,
@@ -194,7 +195,7 @@ pub(crate) struct Recovery<P> {
     placed: Vec<(u16, u64, MapEntry)>,
     /// Those of these blocks for which the unit table does not count what the page on media leads to.
     settled: BTreeSet<(u16, u64)>,
-    /// What pages on media lead to and something else stands there.
+    /// Map entries on media whose location now holds another block.
     stale: Stale,
     /// Chunks of the tail that were replayed, and the entries that they had.
     replayed: usize,
@@ -202,11 +203,11 @@ pub(crate) struct Recovery<P> {
     bases: Bases,
     /// Where counting goes on; `None` when it is over.
     counting: Option<PageCursor>,
-    /// The units before this one were taken over.
+    /// Units below this number are taken over.
     adopted: u32,
     /// Whether a page of the unit table cannot be read: then the blocks of every page are counted.
     recount: bool,
-    /// How far pages were asked for, to be counted or to find what is stale.
+    /// End of the pages already requested, for counting or for finding stale entries.
     asked_for: PageCursor,
     /// What the step still asks the device for.
     wanted: VecDeque<(usize, DeviceCmd<P>)>,
@@ -220,14 +221,14 @@ pub(crate) struct Recovered {
     /// Chunks and entries that were replayed.
     pub(super) chunks: u64,
     pub(super) entries: u64,
-    /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: nobody looks for more
-    /// behind it.
+    /// Whether the next opening could find more in the tail. Hosts wait for a checkpoint then: an opening does not
+    /// search for chunks before the checkpoint.
     pub(super) has_holes: bool,
 }
 
 impl<P> Recovery<P> {
-    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. A member that lost flushed data
-    /// may show them later.
+    /// Whether chunks or blocks are missing amid the tail of a pool with redundancy. They may appear later, on a member
+    /// that lost flushed data.
     fn has_holes(&self, config: &Config) -> bool {
         let newest = self.tail.last().map_or(Sequence(0), TailChunk::sequence);
         let redundant = config.geometry.present().any(|(device, _)| config.members.of(device) > 0);
@@ -295,7 +296,7 @@ impl<P: Payload> Recovery<P> {
         recovery
     }
 
-    /// Part `index` of what this step asked for is there.
+    /// The device has answered command `index` of the step.
     ///
     /// # Errors
     /// [`OpenError`]: the pool cannot be opened.
@@ -334,7 +335,7 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// Goes to the next step when this one has all it asked for.
+    /// Enters the next step when all reads of the current step are answered.
     ///
     /// # Errors
     /// [`OpenError`]: the pool cannot be opened.
@@ -360,7 +361,7 @@ impl<P: Payload> Recovery<P> {
         Ok(Stepped::Worked)
     }
 
-    /// Asks for what `step` needs first, or does it.
+    /// Sends the first commands of `step`, or carries the step out.
     fn enter(&mut self, p: &mut Parts<P>, step: Step) -> Result<(), OpenError> {
         match step {
             Step::Emptying => self.empty_superblocks(p),
@@ -407,7 +408,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Units that nothing more is written to count as those do that the device itself will not write again.
+    /// Marks the units of draining devices read-only, and the units of detached or lost devices offline.
     fn as_used(&self, p: &Parts<P>, mut reports: Vec<UnitReport>) -> Vec<UnitReport> {
         let geometry = &p.config.geometry;
         for (device, units) in geometry.device_units() {
@@ -566,7 +567,7 @@ impl<P: Payload> Recovery<P> {
         true
     }
 
-    /// Takes over some of the units that nobody lists.
+    /// Takes over some of the unlisted units.
     fn adopt_next(&mut self, p: &mut Parts<P>) -> bool {
         self.adopt_rest(p);
         true
@@ -575,7 +576,7 @@ impl<P: Payload> Recovery<P> {
     /// The pool was recovered: what was found becomes the state of an engine, and its first record is written.
     ///
     /// # Errors
-    /// [`OpenError`]: the devices that remain cannot hold what there is.
+    /// [`OpenError`]: the remaining devices cannot hold the pool's data.
     pub(crate) fn finish(self, p: &mut Parts<P>) -> Result<Recovered, OpenError> {
         let settled = self.tail.is_empty() || bug!(p.config, RecoveryNotCheckpointed);
         let recovered = Recovered {

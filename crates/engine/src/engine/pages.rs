@@ -14,7 +14,7 @@ use crate::request::{Action, HostError, Notice};
 use crate::volumes::Walk;
 
 impl<P: Payload> Parts<P> {
-    /// Whether what is needed of the pages of blocks `from` to `end` is in memory; asks for those that have to be read.
+    /// Whether what is needed of the pages of blocks `from` to `end` is in memory; requests missing pages.
     #[inline]
     pub(crate) fn loaded(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
         let pages = from / PAGE..end.div_ceil(PAGE);
@@ -30,7 +30,7 @@ impl<P: Payload> Parts<P> {
         self.find_pages(volume, from, end, share)
     }
 
-    /// Makes room for what of these pages is not in memory, and asks for those on media that are needed whole.
+    /// Makes room for the missing pages, and requests the pages on media that are needed whole.
     #[cold]
     fn find_pages(&mut self, volume: u16, from: u64, end: u64, share: Share) -> Loaded {
         let (mut absent, mut new) = (Vec::new(), 0);
@@ -94,7 +94,7 @@ impl<P: Payload> Parts<P> {
         self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
-    /// Parks what waits for `page`, which is on its way; the other page that it needs stays.
+    /// Parks a request until `page` is read; the request's other page stays in memory.
     pub(crate) fn park(&mut self, volume: u16, page: u64, what: Waits<P>) {
         mark!(RequestWaits);
         let (Waits::Read { extent, .. } | Waits::Write { extent, .. }) = &what;
@@ -125,7 +125,7 @@ impl<P: Payload> Parts<P> {
             }
             return all;
         };
-        // A pool that is closed needs nothing more.
+        // A closing pool loads no more pages.
         if self.pages.on_their_way() >= LOADS || self.phase == Phase::Closing {
             return false;
         }

@@ -57,8 +57,7 @@ pub(crate) enum Op<P> {
     Opening { index: usize },
 }
 
-/// Entries and units that the engine looks through before it lets others go first. Chosen so that it takes well under a
-/// millisecond.
+/// Entries and units that the engine scans before it yields. Chosen so that the scan takes well under a millisecond.
 const LOOKED_AT: u64 = 16 << 10;
 
 /// Where the pool is in its life.
@@ -122,7 +121,7 @@ pub(crate) struct Parts<P: Payload> {
 }
 
 impl<P: Payload> Parts<P> {
-    /// Those of a pool of which nothing is known yet.
+    /// The parts of a pool in an unknown state.
     pub(crate) fn new(mut config: Config, seed: u64, pool: PoolId) -> Parts<P> {
         let geometry = config.geometry;
         let block = geometry.logical_block();
@@ -175,7 +174,7 @@ impl<P: Payload> Parts<P> {
         !value.is_lost() && geometry.state_of(self.unit_of(value)) == DeviceState::Lost
     }
 
-    /// An error if one of these pages is on a device that is lost.
+    /// An error if one of the pages is on a lost device.
     pub(crate) fn keeps_pages(&self, pages: &[MapEntry]) -> Result<(), OpenError> {
         let geometry = &self.config.geometry;
         let places = pages.iter().filter_map(|page| page.location(geometry));
@@ -185,7 +184,7 @@ impl<P: Payload> Parts<P> {
         error.map_or(Ok(()), Err)
     }
 
-    /// One more block is lost: adds it to `run`, or tells that and begins another.
+    /// One more block is lost: extends `run`, or reports `run` and begins a new one.
     pub(crate) fn note_lost(&mut self, run: &mut Option<Extent>, volume: VolumeId, lba: u64) {
         match run {
             Some(run) if run.volume == volume && run.lba + run.blocks == lba => run.blocks += 1,
@@ -208,12 +207,12 @@ impl<P: Payload> Parts<P> {
         Ok(volume)
     }
 
-    /// Whether block `index` of what was read from `at` on passes: as it is or, if it is the header of a chunk, as what
-    /// lies packed in it. Then that takes its place.
+    /// Whether block `index` of what was read from `at` on passes: as read or, for the header of a chunk, as the block
+    /// packed in the header. The packed block then replaces the header.
     ///
-    /// A header of this pool at its own place is no block of a user, so what is packed in it comes first: else a
-    /// header could by chance have the checksum of the block in it. What a user makes look like one passes as what it
-    /// is, by its own checksum.
+    /// A header of this pool at its own location is not user data, so its packed block takes precedence: else a header
+    /// could by chance have the checksum of the block in it. User data that imitates a header passes as user data, by
+    /// its own checksum.
     pub(crate) fn arrived(
         &self,
         data: &P,
@@ -239,7 +238,7 @@ impl<P: Payload> Parts<P> {
         value.matches(crc) || bug!(self.config, TagNotChecked)
     }
 
-    /// As [`UnitTable::begin`]: what is said next of units that were ahead differs.
+    /// As [`UnitTable::begin`]. Touches the units that were ahead, because their next table entries differ.
     pub(crate) fn begin_unit_table(&mut self) {
         self.unit_table.begin().for_each(|unit| self.space.touch(unit));
     }
@@ -292,7 +291,7 @@ impl<P: Payload> Parts<P> {
         self.pages.damaged().iter().filter_map(at).collect()
     }
 
-    /// A page is about to be written elsewhere as it was read: if it could not be read before, it can then.
+    /// A page is about to be moved: a page that was unreadable becomes readable.
     pub(crate) fn damaged_page_moved(&mut self, volume: u16, page: u64) {
         let damaged = self.pages.retry((volume, page));
         mark!(DamagedMoved if damaged);
@@ -336,7 +335,7 @@ impl<P: Payload> Parts<P> {
         self.config.write_cache && !self.requests.is_durable(request)
     }
 
-    /// Whether it has looked through so much that others go first.
+    /// Whether the engine has scanned enough entries and must yield.
     pub(crate) fn is_due_to_rest(&self) -> bool {
         self.stats.looked_at - self.rested_at > LOOKED_AT
     }

@@ -38,8 +38,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Blocks that hosts wrote and that a power cut may take: they wait in memory, are on their way to media, or are
-    /// there without a flush since. One that is overwritten in memory counts once, one that was trimmed there until its
-    /// place is sealed.
+    /// there without a flush since. A block overwritten in memory counts once. A block trimmed in memory counts until
+    /// its slot is sealed.
     #[must_use]
     pub fn at_risk_blocks(&self) -> u64 {
         let waiting = u64::from(self.parts.cache.waiting());
@@ -64,8 +64,8 @@ impl<P: Payload> Engine<P> {
         self.parts.pool
     }
 
-    /// Blocks of all volumes that are mapped, those of deleted ones among them that are still to be unmapped. Too high
-    /// by [`Engine::doubled_blocks`] at most.
+    /// Mapped blocks of all volumes, including blocks of deleted volumes until they are unmapped. Too high by
+    /// [`Engine::doubled_blocks`] at most.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
         self.parts.volumes.mapped()
@@ -78,8 +78,8 @@ impl<P: Payload> Engine<P> {
         self.parts.config.capacity_among(sizes).max(self.mapped_blocks())
     }
 
-    /// Blocks that count twice among those that are mapped if they were mapped when they were written: where only a
-    /// page of the map on media says that. None do after an opening.
+    /// Blocks that may count twice as mapped: the old mapping is known only to a map page on media. The count is 0
+    /// after an opening.
     #[must_use]
     pub fn doubled_blocks(&self) -> u64 {
         self.parts.volumes.tally().doubled
@@ -155,8 +155,7 @@ impl<P: Payload> Engine<P> {
         self.scrubber.unit().map_or(1.0, |unit| f64::from(unit.0) / units)
     }
 
-    /// Blocks that units of `media` hold and that count, less what waits in memory to overwrite them. Looks at each
-    /// unit.
+    /// Valid blocks in units of `media`, less the blocks that staged writes will overwrite. Looks at each unit.
     #[must_use]
     pub fn valid_blocks_on(&self, media: MediaClass) -> u64 {
         let units = self.parts.config.geometry.units_of(media).map(UnitId);
@@ -197,9 +196,9 @@ impl<P: Payload> Engine<P> {
         self.parts.least_empty()
     }
 
-    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end.
-    /// A pool that fails or is closed gives the scrub up. Returns whether it has begun: it does not while there is
-    /// another one, nor when the pool is not open.
+    /// Scrubs the units from `from` on, slowly, beside everything else. [`crate::Notice::Scrubbed`] reports the end. A
+    /// pool that fails or is closed gives the scrub up. Returns whether it has begun: another scrub, or a pool that is
+    /// not open, prevents the start.
     pub fn scrub_in_background(&mut self, now: Time, from: UnitId) -> bool {
         self.handle_timeout(now);
         let begins = self.parts.phase == Phase::Open && self.scrubber.is_idle();
@@ -211,7 +210,7 @@ impl<P: Payload> Engine<P> {
         begins
     }
 
-    /// Memory held, by what it is for. Payloads are counted as if each was 4096 bytes.
+    /// Memory held, by purpose. Payloads are counted as if each was 4096 bytes.
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory {
@@ -291,8 +290,8 @@ impl<P: Payload> Engine<P> {
         self.parts.occupancy()
     }
 
-    /// Keeps `blocks` blocks writable for a volume until the engine is dropped, the mapped ones included; 0 ends that.
-    /// Other volumes get [`HostError::NoSpace`] for writes that would need this room.
+    /// Keeps `blocks` blocks writable for a volume until the engine is dropped, the mapped ones included; 0 ends the
+    /// reservation. Writes to other volumes that would need the reserved room get [`HostError::NoSpace`].
     ///
     /// # Errors
     /// [`HostError::NoVolume`], and [`HostError::NothingToReserve`] if the pool has less room. Nothing changed then.
@@ -301,8 +300,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Gives up blocks that cannot be read: reading them is an error until they are written again or trimmed, and their
-    /// units can be collected. Leaves out blocks of which the page of the map is not in memory: whoever has just read a
-    /// block has it there. Returns how many blocks were given up, which a checkpoint makes durable.
+    /// units can be collected. Leaves out blocks of which the page of the map is not in memory: a block that was just
+    /// read has its page in memory. Returns how many blocks were given up, which a checkpoint makes durable.
     ///
     /// # Errors
     /// [`HostError`]: of a pool that is not open, and of blocks that are not in a volume.

@@ -17,7 +17,7 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn list_more(&mut self, others: usize) -> Vec<OpenUnit> {
         let mut room = self.table_limit().saturating_sub(others);
         let mut listed = Vec::new();
-        // What is on fast devices takes whatever comes, and metadata.
+        // Fast units take host writes and metadata, so the fast media comes first.
         for media in MediaClass::ALL.into_iter().rev() {
             let there = self.space.reserved_on(media);
             let wanted = self.listed_ahead().saturating_sub(there);

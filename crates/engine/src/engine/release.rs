@@ -34,7 +34,8 @@ impl<P: Payload> Parts<P> {
         if !scarce && !self.space.has_condemned() && self.space.dead_units() < BATCH {
             return false;
         }
-        // Without a unit for control entries, those can be released that need none and died of none that waits.
+        // Without a unit for control entries, the engine releases only units that need no control entry and whose death
+        // depends on no waiting control entry.
         let sealed = self.seal_control();
         let any = self.superblocks.are_settled() && !self.due.is_under_way() && sealed;
         let control = (!sealed).then_some(self.space.control_sealed());
@@ -57,7 +58,7 @@ impl<P: Payload> Parts<P> {
         self.flush_dead() || fresh
     }
 
-    /// Dead units that can be released on these terms: some of those for which something may have changed.
+    /// Dead units that `terms` allow to be released: a bounded number of units with possible changes.
     fn releasable(&mut self, terms: Terms) -> Vec<UnitId> {
         let (mut ready, mut budget) = (Vec::new(), LOOKED_AT);
         for media in MediaClass::ALL {
@@ -69,8 +70,8 @@ impl<P: Payload> Parts<P> {
         ready
     }
 
-    /// Has these units reset as soon as it is durable, where that is needed, that they are released. Returns whether
-    /// they will be.
+    /// Has units reset as soon as their release entries, where needed, are durable. Returns whether the units will be
+    /// reset.
     pub(crate) fn release(&mut self, ready: Vec<UnitId>, any: bool) -> bool {
         let mut said = 0;
         for &unit in &ready {
@@ -86,7 +87,7 @@ impl<P: Payload> Parts<P> {
         }
         if said > 0 && !self.seal_control() {
             mark!(NoUnitForRelease);
-            // No unit for the entries: nobody waits for these. Those of a failed write before them must stay.
+            // No unit for the entries: nobody waits for these. Earlier entries, of a failed write, must stay.
             self.cache.unsay(said);
             self.space.not_released(ready);
             self.want_checkpoint();
@@ -122,8 +123,8 @@ impl<P: Payload> Parts<P> {
             return Verdict::InUse;
         }
         let pinned = self.is_pinned(unit) && !bug!(self.config, MetadataResetTooEarly);
-        // A unit that is not listed has nothing that would be replayed, nor has one that was written by openings that
-        // were cut short and by nobody else; and what was released before this opening need not be.
+        // An unlisted unit has no chunks to replay. Neither has a unit written only by interrupted openings. A unit
+        // released before this opening needs no second release.
         let listed = self.space.listed().contains_key(&unit.0);
         let vain = !self.space.was_replayed(unit) && self.space.tail_of(unit).0 == 0;
         let in_vain = !self.superblocks.are_settled() && vain;
@@ -195,7 +196,7 @@ mod tests {
     const ANY: Terms = Terms { checkpoint: Sequence(1), any: true, control: None };
     const SOME: Terms = Terms { any: false, ..ANY };
 
-    /// Unit 8 is full of chunk 5 of `class` and dead. It is listed with its first block; `more` units are free.
+    /// Unit 8 is full of chunk 5 of `class` and dead. The unit is listed from block 0; `more` units are free.
     fn dead(class: Class, more: u32) -> Parts<()> {
         let mut p = parts();
         free(&mut p, UNIT.0, 1 + more);

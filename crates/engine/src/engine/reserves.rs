@@ -12,15 +12,15 @@ use crate::volumes::Held;
 /// Fast units that blocks of failed writes may take beyond what hosts may. Chosen, not measured.
 const REPLACED: u32 = 2;
 
-/// Fast units for what stays on fast devices when it leaves a unit: one that it goes to, and one that control entries
-/// may have taken meanwhile.
+/// Fast units for what stays on fast devices when it leaves a unit: a unit for the staying blocks, and a unit that
+/// control entries may have taken.
 const STAYING: u32 = 2;
 
 /// Victims whose copies wait at once, at most. With one, WAF of Zipf 1.0 on 2,297 units is 0.6 % higher, with eight and
 /// twice as many copies 0.6 % lower; uniform writes fill all chunks with one.
 const ENDING: usize = 3;
 
-/// Chunks in a unit, at most, so that its copies wait. In units of 16 chunks they gain 0.2 %, and the slowest writes
+/// Copies wait only in units of at most this many chunks. In units of 16 chunks they gain 0.2 %, and the slowest writes
 /// take longer.
 const CHUNKS: usize = 8;
 
@@ -40,7 +40,8 @@ impl<P: Payload> Parts<P> {
         most as usize
     }
 
-    /// Whether units may be opened for users' blocks: what is left of the table is for the checkpoint that shortens it.
+    /// Whether units may be opened for users' blocks: the checkpoint that shortens the table needs the rest of the
+    /// table.
     pub(crate) fn table_has_room(&self) -> bool {
         let held = (self.most_listed() / 4).max(self.metadata_hold() as usize);
         self.space.opened() + held < self.most_listed()
@@ -51,8 +52,8 @@ impl<P: Payload> Parts<P> {
         self.space.opened() + (self.metadata_hold() as usize) < self.table_limit()
     }
 
-    /// Whether units of `media` are about to be free: of fast ones, which what stays there needs, those that wait for a
-    /// flush or a checkpoint on its way among them.
+    /// Whether units of `media` are about to be free: for fast units, which staying blocks need, also units that wait
+    /// for a flush or a running checkpoint.
     pub(crate) fn units_are_coming(&self, media: MediaClass) -> bool {
         let dead = self.space.dead(media);
         let about = dead.is_moving() || dead.has_held() && self.due.is_under_way();
@@ -112,7 +113,7 @@ impl<P: Payload> Parts<P> {
         self.reserve_of(self.config.host_media())
     }
 
-    /// Free units for capacity that copies may not use: what is destaged leaves those of relocation.
+    /// Free units for capacity that copies may not use: destage must leave the relocation reserve free.
     pub(crate) fn held_from_destage(&self) -> u32 {
         let victim = self.collection.victim();
         let destages = victim.is_some_and(|one| self.space.media_of(one.unit) == MediaClass::Fast);
@@ -158,9 +159,8 @@ impl<P: Payload> Parts<P> {
         self.collection.pace_mut().earn(blocks, urgency);
     }
 
-    /// Whether blocks of the host may take up units of `media` now. Awaited blocks may earlier than others.
-    /// For those that bypass the fast ones nobody earns copies: units for capacity are freed as fast as can be, when
-    /// they run short.
+    /// Whether blocks of the host may take up units of `media` now. Awaited blocks may earlier than others. Host writes
+    /// that bypass the fast devices earn no copies. Collection frees capacity units at full speed when they run short.
     pub(crate) fn host_may_seal(&self, media: MediaClass, awaited: bool) -> bool {
         let pace = self.collection.pace();
         let owes = || if awaited { pace.is_far_behind() } else { pace.is_behind() };
@@ -169,8 +169,8 @@ impl<P: Payload> Parts<P> {
             && (!pays || !self.is_short(media) || !owes())
     }
 
-    /// Whether what somebody waits for may fill units that are open on `media`, where hosts may open none. Relocation
-    /// has as many free units as it needs, whatever is in the open ones.
+    /// Whether awaited blocks may fill open units on `media` although the host may open no unit. Relocation has enough
+    /// free units, regardless of the open units.
     pub(crate) fn host_may_fill(&self, media: MediaClass) -> bool {
         media == self.config.host_media()
             && self.space.free_units(media) == self.reserve_of(media)
@@ -194,8 +194,8 @@ impl<P: Payload> Parts<P> {
         self.space.free_units(self.config.host_media()) <= self.host_reserve()
     }
 
-    /// Units that a checkpoint of all maps may need, and the one after it: pages that were never written take room that
-    /// the next one does not give back.
+    /// Units that a checkpoint of all maps may need, and the one after it: the next checkpoint does not give back the
+    /// room of pages written for the first time.
     pub(crate) fn metadata_hold(&self) -> u32 {
         let pages = self.volumes.pages_in_use() + self.unit_table.pages().len() as u64;
         2 + ((pages + self.volumes.pages_unwritten()) / self.dense) as u32
@@ -219,8 +219,8 @@ impl<P: Payload> Parts<P> {
         is
     }
 
-    /// Whether the last copies of the victim may wait for those of the next: units are short, so that there will be
-    /// one, but not so short that the host waits for this one.
+    /// Whether the last copies of the victim may wait for those of the next: free units are low enough that another
+    /// victim follows, but not so low that the host is blocked on this victim.
     pub(crate) fn may_hand_over(&self) -> bool {
         let Some(victim) = self.collection.victim() else { return false };
         let (media, waiting) = (MediaClass::Capacity, self.collection.ending().len());
@@ -236,7 +236,7 @@ impl<P: Payload> Parts<P> {
             && self.pages.waiting() == 0
     }
 
-    /// A copy of what was at `from` leaves its queue.
+    /// A copy of the block at `from` leaves its queue.
     #[inline]
     pub(crate) fn copy_leaves(&mut self, from: Value) {
         if !self.collection.ending().is_empty() {
@@ -260,8 +260,8 @@ impl<P: Payload> Parts<P> {
             })
     }
 
-    /// Lets copies that wait for a unit take one that is held for metadata: a crash may have come when only those were
-    /// left, and closed the unit that copies went to. Returns whether that helps.
+    /// Lets waiting copies take a unit from the metadata reserve. A crash may have closed the open unit of the copies
+    /// when only the metadata reserve was left. Returns whether that helps.
     pub(crate) fn gc_borrow(&mut self) -> bool {
         let media = self.config.host_media();
         let same = media == MediaClass::Capacity;

@@ -23,7 +23,7 @@ use crate::write_cache::Owner;
 const FAILURES: u32 = 8;
 
 impl<P: Payload> Engine<P> {
-    /// Tells that requests are accepted, as soon as they are.
+    /// Reports the pool open as soon as requests are accepted.
     fn tell_open(&mut self) {
         let safe = self.parts.superblocks.are_settled() || self.parts.phase == Phase::Failed;
         let due = |untold: &mut Recovered| safe || !untold.has_holes;
@@ -171,7 +171,7 @@ impl<P: Payload> Engine<P> {
                 }
                 self.parts.volumes.note_pages(volume);
             }
-            // It stands elsewhere by now, and is read there by who needs it.
+            // The page has moved: parked requests read the new location.
             None if moved => {
                 return parked.into_iter().for_each(|parked| self.unpark(parked, Tried::Memory));
             }
@@ -196,8 +196,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// The write of `chunk` failed. It and all behind it in its unit are written elsewhere: recovery might not find
-    /// what is behind a hole.
+    /// The write of `chunk` failed. The chunk and all later chunks of the unit are written elsewhere: recovery might
+    /// not find chunks behind a hole.
     fn write_failed(
         &mut self,
         sequence: Sequence,
@@ -239,8 +239,8 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Fails all writes of the host that are staged: there is no space for them. Where the host was told that they are
-    /// complete, all writing fails, and they can be read from memory.
+    /// Fails all writes of the host that are staged: the pool has no space. If the host already has their completions,
+    /// all writing fails, and the blocks stay readable from memory.
     fn fail_staged(&mut self) -> bool {
         if self.parts.cache.holds_acknowledged() {
             mark!(CompleteButNoRoom);
@@ -285,9 +285,9 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint:
-    /// units have gone out of service, and there will never be room. Fails what waits rather than let it wait for
-    /// ever. Returns whether anything did.
+    /// Nothing is on its way and nothing can be done, but blocks wait to be sealed, or requests for a checkpoint: units
+    /// have gone out of service, and there will never be room. Fails waiting blocks and requests rather than let them
+    /// wait for ever. Returns whether anything did.
     pub(super) fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.parts.phase, Phase::Open | Phase::Closing);
         let waits = !self.parts.cache.is_empty() || !self.parts.requests.is_empty();
@@ -390,7 +390,7 @@ impl<P: Payload> Engine<P> {
         self.fail_staged()
     }
 
-    /// Part `index` of what an opening asked for is there.
+    /// The device has answered command `index` of an opening.
     fn recovery_progress(&mut self, index: usize, done: Result<Done<P>, DeviceError>) {
         if self.parts.phase != Phase::Opening {
             return;

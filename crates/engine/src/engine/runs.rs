@@ -1,4 +1,4 @@
-//! What of a volume is mapped, for hosts that ask.
+//! Mapped runs of a volume, for host queries.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use crate::map::{Mapping, PAGE};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 
-/// Blocks that are looked at for one question. Chosen so that it takes well under a millisecond.
+/// Blocks that a query scans at most. Chosen so that the scan takes well under a millisecond.
 const LOOKED_AT: u64 = 64 * PAGE;
 
 /// A run of blocks of a volume that are mapped, or are not.

@@ -1,13 +1,13 @@
-//! Scrub: reads everything that counts and compares it with its checksums.
+//! Scrub: reads all valid data and compares the data with the checksums.
 //!
 //! Unit by unit, chunk by chunk: every block that a map points at is compared with the 32 bits in the header of its
 //! chunk. Blocks that no sound header tells of are found by the maps and compared with the 28 bits there, and the
-//! header is reported. What is wrong is reported by location, and nothing is changed; but on a device with redundancy
-//! every version is compared, and what one has right is written over what another has wrong.
+//! header is reported. Damage is reported by location, and the scrub changes no data. On a device with redundancy every
+//! version is compared, and a right version overwrites a wrong version.
 //!
 //! Invariants:
-//! * Only what counts when it is reported is reported: a hole that a crash left between chunks is no damage, nor is a
-//!   block that was overwritten while it was being read.
+//! * Only blocks that count at the time of the report are reported: a hole that a crash left between chunks is no
+//!   damage, nor is a block that was overwritten while it was being read.
 //! * A unit that is looked at is not reset: its place in memory has a reader.
 
 mod counted;
@@ -37,21 +37,21 @@ pub(crate) use counted::Counted;
 pub(crate) use pace::Pace;
 pub use pace::ScrubProgress;
 
-/// Blocks that are read one by one at once. Chosen, not measured.
+/// Most single-block reads in flight. Chosen, not measured.
 const READS: u32 = 32;
 
 /// Blocks, or pages of maps, looked at in one step. Chosen so that a step takes well under a millisecond.
 const COMPARED: usize = 4096;
 const SEARCHED: u32 = 16;
 
-/// What was read of a block, while it is not known yet whether it counts.
+/// The result of a read, while unknown whether the block counts.
 #[derive(Clone, Copy, Debug)]
 struct Compared {
     block: Counted,
     at: Location,
-    /// Whether it has the checksum that it should have.
+    /// Whether the checksum matches.
     sound: bool,
-    /// Whether it was read because no header told of it.
+    /// Whether the block is missing from the headers.
     missing: bool,
     /// Its chunk among [`Scrub::disputed`], if not every version has the header.
     disputed: Option<usize>,
@@ -74,11 +74,11 @@ enum Step {
     Search(PageCursor),
     /// And the roots.
     Roots(PageCursor),
-    /// What was found there is read.
+    /// Reading the blocks found.
     Read,
-    /// Blocks from this one on of those that were compared are read without this member.
+    /// Reading the compared blocks, from this index on, without this member.
     Versions(u8, usize),
-    /// What was wrong is written again; then the unit is over.
+    /// Rewriting the wrong blocks; the last step of a unit.
     Heal,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Scrub {
     told: FxHashSet<u64>,
     /// The first block that a header should tell of, and does not.
     untold: Option<Location>,
-    /// Blocks that are still to be read one by one, and whether that is because no header told of them.
+    /// Blocks still to be read singly, each with whether it is missing from the headers.
     left: Vec<(Counted, bool)>,
     /// Chunks whose header not every version has, each with the version that alone has it, until a block of it counts.
     disputed: Vec<Option<Disputed>>,
@@ -125,7 +125,7 @@ pub(crate) struct Scrub {
 }
 
 impl Scrub {
-    /// How far it is if nobody waits for it.
+    /// The progress of a background scrub.
     fn in_background(&self) -> Option<ScrubProgress> {
         matches!(self.asked, Asked::Background(_)).then_some(self.begun)
     }
@@ -135,7 +135,7 @@ impl Scrub {
         !matches!(self.step, Step::Begin | Step::Retry | Step::Next)
     }
 
-    /// What was asked of the device is there. In the background it rests after that.
+    /// The device has answered. A background scrub then rests.
     fn answered(&mut self, now: Time) {
         self.waiting -= 1;
         self.rest(now);
@@ -219,7 +219,7 @@ impl Scrubber {
             return worked;
         }
         if scrub.is_in_unit() && p.space.units().valid_count(scrub.unit) == 0 {
-            // Nothing in it counts any more: whoever wants to reset it need not wait.
+            // The unit holds no valid block any more: a reset need not wait.
             mark!(ScrubLeavesUnit);
             scrub.leave_unit();
         }
@@ -277,7 +277,7 @@ impl Scrubber {
                 let whole = chunk.data.as_ref().map_or(0, |(_, whole)| *whole);
                 if whole < behind && at.block > from {
                     mark!(ScrubReadsAgain);
-                    // It ends beyond what was read: it is read again from its beginning.
+                    // The chunk ends beyond the read: the next read begins at the chunk.
                     next = at.block;
                     break;
                 }
@@ -332,7 +332,7 @@ impl Scrubber {
 }
 
 impl Scrub {
-    /// Whether the map page of a block can be looked at; asks for it if it is not in memory. `None` if it is damaged.
+    /// Whether the map page of a block can be looked at; requests a missing page. `None` if the page is damaged.
     fn page_of<P: Payload>(&self, p: &mut Parts<P>, block: Counted) -> Option<bool> {
         let Some(volume) = p.volumes.index(block.volume).filter(|_| block.volume.is_user()) else {
             return Some(true);
@@ -344,7 +344,7 @@ impl Scrub {
         self.needs(p, volume, lba / PAGE)
     }
 
-    /// Whether a page is in memory; asks for it if it is not. `None` if it is damaged.
+    /// Whether a page is in memory; requests a missing page. `None` if it is damaged.
     fn needs<P: Payload>(&self, p: &mut Parts<P>, volume: u16, page: u64) -> Option<bool> {
         p.pages.need(Needs::Scrub, Some((volume, page)));
         let loaded = p.loaded(volume, page * PAGE, page * PAGE + 1, Share::Upkeep);
@@ -456,7 +456,7 @@ impl Scrub {
         false
     }
 
-    /// All that was known of the unit was read: there may be more by now. What is on its way is waited for.
+    /// Every known chunk of the unit was read: newer chunks may exist by now. The scrub waits for chunks in flight.
     fn end<P: Payload>(&mut self, p: &mut Parts<P>) {
         let extent = p.space.sealed_into(self.unit);
         if p.space.has_writers(self.unit) {
@@ -521,7 +521,7 @@ impl Scrub {
             match self.page_of(p, block) {
                 Some(false) => break,
                 Some(true) => counting += u32::from(block.counts(p)),
-                // It counted when its page was in memory, and nobody can change that page now.
+                // The block counted while the page was in memory, and the page cannot change now.
                 None => counting += 1,
             }
             until += 1;
@@ -638,7 +638,7 @@ impl Scrub {
 
     fn unit_is_read<P: Payload>(&mut self, p: &mut Parts<P>) {
         if let Some(at) = self.untold.take() {
-            // A header that should tell of it is not there, wherever it was.
+            // The header of the block's chunk is missing, at an unknown location.
             mark!(ScrubHeaderDamaged);
             self.hit(p, at, None);
         }

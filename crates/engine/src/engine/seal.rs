@@ -1,8 +1,8 @@
 //! The write path: blocks wait in the stage, are sealed into chunks, and are on their way until the device answers.
 //!
 //! The map changes when a chunk is sealed, so the order of sequences is the order of all changes to the map. A block
-//! written by the host is in the map from its submission, as a slot of the stage; the block that it replaces stays
-//! valid until it is sealed, since a crash before that must find it.
+//! written by the host is in the map from its submission, as a slot of the stage; the replaced block stays valid until
+//! the new block is sealed, since recovery from an earlier crash needs the replaced block.
 //!
 //! Invariants:
 //! * Control entries are sealed before any block that was staged after them.
@@ -44,7 +44,7 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     /// Seals what waits in a queue, or what of class `own` goes before all queues, at most one chunk. Returns whether
-    /// it did; it does not without a unit that is open, or that may be opened if it `opens` one.
+    /// it did; needs an open unit or, with `opens`, a unit that may be opened.
     fn seal<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
@@ -65,7 +65,7 @@ impl Sealer {
         let Some((at, room)) = p.room(class, block.per_block()) else { return false };
         let limit = block.blocks_in_chunk(room);
         let mut owners = Vec::new();
-        // Who waited for blocks of failed writes that were replaced meanwhile: for what replaced them, from now on.
+        // Waiters of failed writes whose blocks the host has replaced. They now wait for the newer write.
         let mut outlived = Vec::new();
         let mut picked = std::mem::take(&mut self.picked);
         picked.clear();
@@ -93,7 +93,7 @@ impl Sealer {
             copied.into_iter().for_each(|from| p.copy_leaves(from));
         }
         if p.config.geometry.is_tiered() && p.config.media_of(class) == MediaClass::Capacity {
-            // What is destaged lies by address, so that those who read on find it together.
+            // Destaged blocks are sorted by address, so that sequential reads stay sequential on media.
             p.cache.sort_by_address(&mut picked);
         }
         if picked.is_empty() {
@@ -115,7 +115,7 @@ impl Sealer {
         true
     }
 
-    /// Whether what waits in a slot is still to be written: if it is a copy, whether what it was made of counts.
+    /// Whether what waits in a slot is still to be written: a copy is written only if its original still counts.
     fn is_current<P: Payload>(&mut self, p: &mut Parts<P>, slot: u32) -> bool {
         let Staged { copy, alive, volume, id, lba, replaces, old, .. } = *p.cache.block(slot);
         if !copy || bug!(p.config, CopyNotCheckedAgain) {
@@ -250,7 +250,7 @@ impl Sealer {
             && (tiered || p.host_may_seal(media, true) || p.host_may_fill(media));
         if hosts {
             worked |= self.seal_express(p);
-            // Those that wait longest go first: the host may have to stop for its debt after any chunk.
+            // The oldest queues come first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.order);
             p.cache.oldest_first(&mut order);
             for &queue in &order {
@@ -294,7 +294,7 @@ impl Sealer {
         may && self.seal(p, class, queue, opens)
     }
 
-    /// Seals what goes before all queues. What goes to one class of media does not wait for what goes to the other.
+    /// Seals the express blocks, which precede all queues. The classes of media do not wait for each other.
     fn seal_express<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
         for media in MediaClass::ALL {

@@ -22,8 +22,8 @@ impl<P: Payload> Parts<P> {
         self.durability.due(settled, bug!(self.config, FlushNotSent))
     }
 
-    /// Waits until every chunk up to `target` is durable. Returns `then` if the chunks are durable already: every other
-    /// wait that is over ended before.
+    /// Waits until every chunk up to `target` is durable. Returns `then` if the chunks are durable already: the other
+    /// waits on durable chunks have already ended.
     #[must_use]
     pub(crate) fn await_flush(&mut self, target: Sequence, then: Then) -> Option<Then> {
         let host = then.is_host();
@@ -71,7 +71,7 @@ impl<P: Payload> Parts<P> {
         self.flights.retire(&self.config.geometry);
     }
 
-    /// Tells owners that what they wait for is on media.
+    /// Tells owners that their blocks are on media.
     pub(crate) fn settle_owners(&mut self, owners: &[(Owner, u32)]) {
         for &(owner, count) in owners {
             match owner {

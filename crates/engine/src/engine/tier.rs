@@ -1,4 +1,4 @@
-//! Which media blocks go to, where there are fast ones: what hosts write, and what leaves a fast unit.
+//! The choice of media in a tiered pool, for host writes and for blocks that leave a fast unit.
 
 use thermocline_format::{MediaClass, VolumeId, VolumeMedia};
 use thermocline_types::Bytes;
@@ -14,7 +14,7 @@ impl<P: Payload> Parts<P> {
         self.volumes.is(volume, id) && self.volumes.map(volume).media == VolumeMedia::Fast
     }
 
-    /// The media that what the host writes goes to.
+    /// The media for a host write.
     #[inline]
     pub(crate) fn lands_on(&mut self, volume: u16, extent: Extent) -> MediaClass {
         if !self.config.geometry.is_tiered() {

@@ -41,7 +41,7 @@ pub(crate) enum Afterwards {
     Forget,
 }
 
-/// Blocks that are to be unmapped, those first that were asked for first.
+/// Blocks to be unmapped, in the order of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     unmapping: VecDeque<Unmapping>,
@@ -78,7 +78,8 @@ impl Trimmer {
     }
 
     /// Whether no trim is to be logged: units for it are missing, and a checkpoint, which needs the last ones, frees
-    /// some. Where it would free none, trims have them: they may be all that helps.
+    /// some. If a checkpoint would free no units, trims may use the last units: a trim may be the only way to free
+    /// units.
     fn trims_wait<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let scarce = p.space.free_units(p.config.host_media()) <= p.metadata_hold();
         let begins = scarce && p.due.has_control(p.config.geometry.unit_bytes());
@@ -150,8 +151,8 @@ impl Trimmer {
         worked && !stuck
     }
 
-    /// Unmaps blocks of one page; `waiting` gets who waited for those of them that were staged. Of a page that cannot
-    /// be read, those that its patch tells of.
+    /// Unmaps blocks of one page; Owners of staged blocks are appended to `waiting`. In an unreadable page, only the
+    /// blocks of its patch are unmapped.
     fn unmap<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
@@ -204,8 +205,8 @@ impl Trimmer {
         }
     }
 
-    /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for that. Of a volume that goes as well: what
-    /// its blocks stood in may be reset when it is durable that nothing leads there.
+    /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for the log entry. Blocks of a deleted volume
+    /// are logged too: their units may be reset once the unmapping is durable.
     fn log_trim<P: Payload>(
         &mut self,
         p: &mut Parts<P>,

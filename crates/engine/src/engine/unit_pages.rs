@@ -1,4 +1,4 @@
-//! Pages of the unit table: which are written, and what they say.
+//! Pages of the unit table: which pages are written, and their contents.
 
 use thermocline_format::{Generation, Location, MapPage, PAGE_UNITS, PageId, UnitEntry, UnitPage};
 use thermocline_ftl::UnitState;
@@ -39,8 +39,8 @@ impl<P: Payload> Parts<P> {
         UnitEntry { generation, valid, class: names[class.index()] }
     }
 
-    /// What a page leads to, which may not be in memory, with what its patch says and what that replaces and counts;
-    /// `None` if it cannot be read.
+    /// The values of a page, which may be only on media: its entries, the entries of its patch, and replaced values
+    /// that still count; `None` if the page is unreadable.
     pub(crate) fn values_on_media(
         &self,
         index: u16,
@@ -68,8 +68,8 @@ impl<P: Payload> Parts<P> {
         Some(values)
     }
 
-    /// Of each unit, how many pages of maps and of the unit table it holds: those that count, and those that the newest
-    /// record that counts may lead to.
+    /// Of each unit, how many pages of maps and of the unit table it holds: current pages, and pages that the newest
+    /// durable record may point at.
     pub(crate) fn pages_by_unit(&self) -> Vec<u32> {
         let maps = self.volumes.indices().map(|index| self.volumes.map(index));
         let maps = maps.flat_map(|map| {

@@ -1,4 +1,4 @@
-//! Pages of maps that are on media only and whose patches say what changed: when what they lead to becomes known.
+//! Patched pages whose base is only on media: the moment when the replaced values become known.
 
 use thermocline_format::VolumeId;
 use thermocline_types::UnitId;
@@ -12,9 +12,9 @@ use crate::payload::Payload;
 use crate::space::Space;
 use crate::volumes::PageCursor;
 
-/// What is to be known of a page on media that no record leads to yet: where its blocks are that are on their way
-/// there, and those that were written since a trim that is. When a write fails, it depends on that what is written
-/// again.
+/// Selects the replaced values that must be known of a page that no record points at yet. These are blocks in flight,
+/// and blocks in the range of a trim in flight. After a failed write the replaced values decide which blocks are
+/// rewritten.
 pub(super) fn flying<P>(
     space: &Space,
     flights: &Flights<P>,
@@ -115,7 +115,7 @@ impl<P: Payload> Parts<P> {
         }
     }
 
-    /// Whether the block at `value` is the valid one of `lba`; `None` if that is not known without its page.
+    /// Whether the block at `value` is the valid one of `lba`; `None` if the answer needs the page.
     #[inline]
     pub(crate) fn is_valid(&mut self, volume: u16, lba: u64, value: Value) -> Option<bool> {
         match self.space.counts(value.address()) {

@@ -27,7 +27,7 @@ pub(crate) struct Tried<P> {
     read: Read,
     /// Blocks of it that are to be tried again, the next one last.
     wrong: Vec<u32>,
-    /// Those that no version has right.
+    /// Blocks without a right version.
     lost: Vec<u32>,
     /// The version that is tried next, of the next block.
     next: u8,
@@ -38,7 +38,7 @@ pub(crate) struct Tried<P> {
 
 impl<P: Payload> Tried<P> {
     /// The command that reads the next wrong block in the next version, or, of chunks, all versions at once. A device
-    /// without redundancy is asked for the same once more: an error may have passed. `None` if nothing is left to try.
+    /// without redundancy is asked for the same once more: an error may have passed. `None` if every version was tried.
     fn command(&mut self, members: u8, geometry: &Geometry) -> Option<DeviceCmd<P>> {
         loop {
             let index = *self.wrong.last()?;
@@ -100,7 +100,7 @@ impl<P> Judged<P> {
     }
 }
 
-/// Judges answers: it asks those who asked the devices whether what was read is right.
+/// Judges answers: the job that sent the command checks the contents.
 pub(crate) struct Judge<'a, P: Payload> {
     parts: &'a mut Parts<P>,
     recovery: Option<&'a Recovery<P>>,
@@ -109,7 +109,7 @@ pub(crate) struct Judge<'a, P: Payload> {
 }
 
 impl<'a, P: Payload> Judge<'a, P> {
-    /// The jobs that know what was asked.
+    /// A judge over the jobs that send commands.
     pub(crate) fn new(
         parts: &'a mut Parts<P>,
         recovery: Option<&'a Recovery<P>>,
@@ -119,8 +119,7 @@ impl<'a, P: Payload> Judge<'a, P> {
         Judge { parts, recovery, collector, scrubber }
     }
 
-    /// What an answer comes to when what fails its check was tried again, and other versions were asked for; `None`
-    /// while they are.
+    /// The judged answer, after failed blocks were retried in other versions; `None` while retries are in flight.
     #[inline]
     pub(crate) fn judged(
         &mut self,
@@ -152,7 +151,7 @@ impl<'a, P: Payload> Judge<'a, P> {
         self.ask_another(Box::new(Tried { asked, done, read, wrong, lost, next: 0, one_by_one }))
     }
 
-    /// Asks for the next version of what is wrong; returns the answer if there is none.
+    /// Requests the next version of the wrong blocks; returns the answer if every version was tried.
     #[cold]
     fn ask_another(&mut self, mut tried: Box<Tried<P>>) -> Option<Judged<P>> {
         let members = self.parts.members_of(tried.read.unit());
@@ -201,8 +200,8 @@ impl<'a, P: Payload> Judge<'a, P> {
         self.ask_another(Box::new(tried))
     }
 
-    /// The blocks of an answer that fail their check. A device that reports an error has asked its other members
-    /// itself.
+    /// The blocks of an answer that fail their check. A device that reports an error has already tried the other
+    /// members.
     #[inline]
     fn wrong_in(&self, asked: &Op<P>, done: &Result<Done<P>, DeviceError>) -> Vec<u32> {
         let all = || 0..self.blocks_of(asked);
@@ -275,8 +274,8 @@ impl<'a, P: Payload> Judge<'a, P> {
         }
     }
 
-    /// Whether block `index` of a read passes its check: it is block `nth` of `data`. A block that nothing is known of
-    /// does.
+    /// Whether block `index` of a read passes its check: it is block `nth` of `data`. A block without a known checksum
+    /// passes.
     fn block_is_right(&self, asked: &Op<P>, index: u32, data: &P, nth: u32) -> bool {
         match asked {
             Op::HostRead { expected, .. } => {
@@ -299,7 +298,7 @@ impl<'a, P: Payload> Judge<'a, P> {
         }
     }
 
-    /// Whether a page that was read passes its check. One that stands elsewhere by now does.
+    /// Whether a page that was read passes its check. A page that has moved passes.
     fn page_is_right(&self, asked: &Op<P>, bytes: &PageBytes) -> bool {
         let geometry = &self.parts.config.geometry;
         match asked {

@@ -1,4 +1,4 @@
-//! The units that a superblock record lists: sorted, so that each takes few bytes.
+//! The units that a superblock record lists: sorting keeps each unit to few bytes.
 
 use thermocline_types::UnitId;
 
@@ -6,13 +6,12 @@ use crate::error::{ErrorKind, require};
 use crate::geometry::Geometry;
 use crate::id::{Generation, Location};
 
-/// A listed unit: one in which chunks from the checkpoint on stand or may come to stand. Units that are not listed hold
-/// none.
+/// A listed unit: the unit holds, or may later hold, chunks from the checkpoint on. Unlisted units hold no such chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenUnit {
     /// Where its first chunk from the checkpoint on would begin: block 0 if the unit is reserved, to be opened later.
     pub next: Location,
-    /// Its generation; of a reserved unit, the one that it will have.
+    /// Its generation; for a reserved unit, its future generation.
     pub generation: Generation,
 }
 
@@ -22,8 +21,8 @@ const NUMBER_BYTES: usize = 10;
 /// Bytes of a listed unit at least.
 pub(super) const LEAST_BYTES: usize = 3;
 
-/// Bytes that so many listed units take at most: 5 for a block, 9 for a generation, and 2 for a unit. But for 1,023 of
-/// them that lie 2^14 or more behind the one before them, and 7 that lie 2^21 or more: there are 2^24 units.
+/// Most bytes of `units` listed units: 5 for a block, 9 for a generation, and 2 for a unit. At most 1,023 units can lie
+/// 2^14 or more behind their predecessor, and at most 7 units 2^21 or more: a pool has 2^24 units.
 pub(super) const fn most_bytes(units: usize) -> usize {
     let far = if units < 1023 { units } else { 1023 };
     let farthest = if units < 7 { units } else { 7 };

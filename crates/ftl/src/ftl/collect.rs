@@ -88,7 +88,7 @@ impl<P: Placement> Ftl<P> {
         copied
     }
 
-    /// What the victim policy chooses.
+    /// The victim policy's choice.
     fn choose(&mut self, range: Range<u32>) -> Option<UnitId> {
         let now = self.host_writes;
         let own = match self.victim {
@@ -195,8 +195,8 @@ impl<P: Placement> Ftl<P> {
         Ok(there)
     }
 
-    /// Empties `unit`, in which a program failed, and erases it, with which it leaves service. What was written to it
-    /// since counts as valid there and is moved as well.
+    /// Empties and erases `unit`, in which a program failed; the erased unit leaves service. Blocks written to the unit
+    /// after the failure count as valid and are moved as well.
     #[cold]
     pub(super) fn give_up(
         &mut self,

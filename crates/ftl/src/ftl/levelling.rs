@@ -111,7 +111,7 @@ impl<P: Placement> Ftl<P> {
                 self.map.relocate(lba, pba);
             }
         }
-        // What is in it is as old as it was: a victim policy that looks at ages sees data at rest.
+        // The copy keeps the age of the data: an age-based victim policy must see data at rest.
         self.units.close(to, written, closed_at);
         self.copied_from += u64::from(!blocks.is_empty());
         self.scratch = blocks;

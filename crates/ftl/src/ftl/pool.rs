@@ -60,7 +60,7 @@ impl Pool {
         left.map_or(0, |units| units * blocks + (blocks - 1))
     }
 
-    /// Lets classes share open units if it must, down to two, so that it holds `blocks`.
+    /// Lets classes share open units, down to two, until the pool holds `blocks`.
     pub(super) fn share_frontiers(&mut self, shape: Shape, blocks: u64) {
         while self.holds(shape) < blocks && self.frontiers > 2 {
             self.frontiers -= 1;

@@ -36,7 +36,7 @@ const KEPT: f32 = 0.978_572_1;
 /// A tie within the margin goes to the single class if more than this share of writes is copied at all. Classes cannot
 /// beat it on a drive without structure, and the units of miniatures are too short to show all that greedy gains there.
 const COSTLY: f32 = 0.25;
-/// Free units that it is best run with: survivors share open units when they run short.
+/// Free units that suit this policy best: survivors share open units when free units run short.
 const RESERVE: u8 = 2;
 
 /// Five fixed rules cover the cases in which published schemes take turns in winning: rewrite intervals, long-term and
@@ -44,11 +44,11 @@ const RESERVE: u8 = 2;
 /// can run on a miniature drive of a sample of the blocks beside the real one, which follows the one that copied least.
 /// `docs/PLACEMENT.md` has the argument for each part, and what did not work.
 ///
-/// Over a drive that mixes units, what that drive copies counts as well, in a miniature of it.
+/// Over a drive that mixes units, a miniature of the drive counts the copies of the drive too.
 ///
-/// It has a victim rule of its own: that of the rule it follows. State: 3 bytes per block, and 0.7 to 3.7 for
-/// miniatures, less the larger the drive; 0.3 to 2.8 more for the drives below; 24 bytes per unit. Of drives beyond 1
-/// TiB no more than of one of 1 TiB, but for the units: some neighbours have one history together.
+/// Victims are chosen by the victim rule of the rule in use. State: 3 bytes per block, and 0.7 to 3.7 for miniatures,
+/// less the larger the drive; 0.3 to 2.8 more for the drives below; 24 bytes per unit. Of drives beyond 1 TiB no more
+/// than of one of 1 TiB, but for the units: some neighbours have one history together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auto {
     running: Option<Box<Tournament>>,
@@ -56,13 +56,13 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// With one history for so many neighbours, a power of two; if that is not stated, as the size of the drive has it.
+    /// A policy with a shared history for `neighbours` blocks, a power of two; default: by the size of the drive.
     #[must_use]
     pub fn of_neighbours(neighbours: Option<u32>) -> Auto {
         Auto { running: None, neighbours }
     }
 
-    /// What was stated of neighbours.
+    /// Neighbours per history, if set.
     pub(super) fn neighbours(&self) -> Option<u32> {
         self.neighbours
     }
@@ -124,7 +124,7 @@ impl Tournament {
         Class(self.rule.host(past, self.history.seen()))
     }
 
-    /// Follows the miniature that copied least, if it did so clearly.
+    /// Switches to the rule of the miniature with the fewest copies, if the margin is clear.
     fn decide(&mut self) {
         let copies = |rule: Rule| self.miniatures[rule as usize].copies;
         let least = |a: &Rule, b: &Rule| copies(*a).total_cmp(&copies(*b));

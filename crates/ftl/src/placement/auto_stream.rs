@@ -17,7 +17,7 @@ fn stream(writes: u64, last: u8) -> u8 {
     ((writes.max(1) as f64).ln() as u8).min(last)
 }
 
-/// The chunk that `lba` lies in, as the index of what is remembered of it.
+/// The chunk of `lba`, as the index of the chunk's state.
 fn chunk(lba: Lba, blocks: u64) -> Lba {
     Lba(lba.0 / blocks)
 }
@@ -58,10 +58,10 @@ struct Queue {
 }
 
 impl MultiQueue {
-    /// So many classes, one of them for survivors.
+    /// A policy with `classes` classes, the last for survivors.
     ///
     /// # Panics
-    /// If there are fewer than 2.
+    /// If `classes` is below 2.
     #[must_use]
     pub fn new(classes: u8) -> Self {
         assert!(classes > 1, "survivors and one queue at least");
@@ -193,10 +193,10 @@ struct Counted {
 }
 
 impl Sfr {
-    /// So many classes, one of them for survivors.
+    /// A policy with `classes` classes, the last for survivors.
     ///
     /// # Panics
-    /// If there are fewer than 2.
+    /// If `classes` is below 2.
     #[must_use]
     pub fn new(classes: u8) -> Self {
         assert!(classes > 1, "survivors and one stream at least");

@@ -7,7 +7,7 @@ use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
 /// Levels that go up when the host writes a block and down when it is relocated (Chiang, Lee and Chang, "Using data
 /// clustering to improve cleaning performance for flash memory", Software: Practice and Experience 1999, in the form
-/// that SepBIT, FAST 2022, compares with: without the age that promotion took there).
+/// that SepBIT, FAST 2022, compares with: without the age criterion of promotion).
 ///
 /// A block begins at level 0; its level is its class. Default: 6 classes. State: 1 byte per block.
 #[derive(Clone, Debug, PartialEq)]

@@ -62,7 +62,7 @@ impl Eti {
         }
     }
 
-    /// Counts a request for `part` of the extent `whole`, with `count` so far: all of it, or cut out of it.
+    /// Counts a request for `part` of the extent `whole`, with `count` so far: the whole extent, or a part split off.
     fn count_in(&mut self, whole: Range<u64>, part: Range<u64>, count: u8) {
         let is_whole = part == whole;
         if !is_whole && self.extents.len() >= EXTENTS {

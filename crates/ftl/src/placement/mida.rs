@@ -4,8 +4,8 @@ use thermocline_types::Class;
 
 use super::{Classifier, Survivor, Topology, VictimRule, Write};
 
-/// Host writes in class 0, what was relocated `n` times in class `n`, at most the last (the start-up mode of MiDAS: Oh
-/// et al., FAST 2024). Default: 5 classes. State: none, as the class of a unit is its blocks' count.
+/// Host writes in class 0, blocks relocated `n` times in class `n`, at most the last (the start-up mode of MiDAS: Oh et
+/// al., FAST 2024). Default: 5 classes. State: none, because a unit's class is the relocation count of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mida {
     classes: u8,

@@ -19,9 +19,9 @@ const HOT: Class = Class(0);
 const FIRST: u8 = 1;
 /// Groups by number of relocations while no sizes are chosen.
 const NAIVE: u8 = 4;
-/// What the filter counts to.
+/// Highest count of the filter.
 const MOST: u8 = 3;
-/// One block in so many is watched for its update intervals.
+/// The update intervals of every `SAMPLED`-th block are recorded.
 const SAMPLED: u64 = 100;
 /// Device writes in an epoch, after which sizes are chosen anew.
 const EPOCH: u64 = 4;
@@ -46,9 +46,9 @@ const RECENT: f64 = 1.0 / 16.0;
 /// four device writes, a model chooses sizes; they are used if they promise less than was measured. From then on the
 /// first group larger than its size is cleaned, in order of age; if there is none, the hot group and the last by
 /// cost-benefit. A group whose units hold more valid blocks than predicted, by 0.1 after 0.3 of an epoch, is merged
-/// with all behind it into groups by number of relocations again; so is everything if 25 victims give no room. That is
-/// its own victim rule; with another, it is MiDA with a hot group. Default: 8 classes. State: 2 bits per block, 4
-/// bytes for every hundredth, and 4 bytes for each quarter of a unit.
+/// with all behind it into groups by number of relocations again; so is everything if 25 victims give no room. The
+/// policy's own victim rule cleans like this; another victim policy reduces MIDAS to MiDA with a hot group. Default: 8
+/// classes. State: 2 bits per block, 4 bytes for every hundredth, and 4 bytes for each quarter of a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Midas {
     /// Four blocks to a byte.

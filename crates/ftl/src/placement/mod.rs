@@ -49,28 +49,27 @@ pub use warcip::Warcip;
 /// Where in its request a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Blocks of the request before this one.
+    /// Blocks of the request before the block.
     pub offset: u32,
     /// Blocks of the request, at least 1.
     pub length: u32,
 }
 
 impl Part {
-    /// A request of one block, or one whose bounds are not known.
+    /// A request of a single block, or of unknown bounds.
     pub const WHOLE: Part = Part { offset: 0, length: 1 };
 }
 
-/// What is below the units that blocks are placed in.
+/// The layer below the units of the placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Below {
     /// Media that keep units apart: their own units, zones, or streams and placement handles enough for all classes.
     #[default]
     Apart,
-    /// A drive that writes what comes one after the other into units of its own, whatever unit it was for, and collects
-    /// its own garbage. What is written at once and dies at different times it copies: classes cost there what they
-    /// save above.
+    /// A drive that appends all writes to its own units, whatever the unit above, and collects its own garbage. Data
+    /// written together with different lifetimes is copied: classes cost copies in the drive and save copies above.
     Mixed {
-        /// Its media beyond what it exports, as a share of that.
+        /// Overprovisioning of the drive: (media − exported) / exported.
         spare: f32,
         /// The length of its units in units above.
         units: f32,
@@ -86,10 +85,10 @@ pub struct Write {
     pub handle: u16,
     /// Host blocks written before it.
     pub now: u64,
-    /// Where in its request it is.
+    /// Position of the block in the request.
     pub part: Part,
-    /// The unit that holds the block as it was, which this write makes invalid; `None` if it holds nothing or the layer
-    /// does not know.
+    /// The unit with the old copy, which the write makes invalid; `None` without an old copy, or if the layer does not
+    /// know the unit.
     pub old: Option<UnitId>,
 }
 
@@ -145,7 +144,7 @@ pub trait Classifier {
     /// A block now lies in `unit`, where a write or a copy put it.
     fn stored(&mut self, _lba: Lba, _unit: UnitId, _now: u64) {}
 
-    /// The closed `unit` is a victim: what is valid in it is about to be copied, then it is erased.
+    /// The closed `unit` is a victim: valid blocks are copied next, then the unit is erased.
     fn collected(&mut self, _units: &Units, _unit: UnitId, _now: u64) {}
 
     /// The stream, of `streams`, that a host write of `class` carries to a drive which does the rest. A drive keeps
@@ -175,8 +174,8 @@ pub trait VictimRule {
         false
     }
 
-    /// The closed unit of `range` that is cleaned next, of those that are `allowed`; `None` without a rule, or if it
-    /// finds none. Asked only where [`Victim::Own`](crate::victim::Victim::Own) is chosen. `now` counts host blocks
+    /// The closed unit of `range` that is cleaned next, of those that are `allowed`; `None` without a rule, or if no
+    /// unit qualifies. Asked only where [`Victim::Own`](crate::victim::Victim::Own) is chosen. `now` counts host blocks
     /// written.
     fn victim(
         &mut self,

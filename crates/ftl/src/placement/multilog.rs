@@ -39,14 +39,15 @@ struct Log {
 }
 
 impl Log {
-    /// Half of what it holds while valid: the distance between updates that is expected of its blocks.
+    /// The expected distance between updates of a block of the log: half of `valid`, scaled by the valid share of
+    /// collected units.
     fn expected_distance(&self) -> f64 {
         self.valid as f64 * (self.collected_valid as f64 / self.collected as f64) / 2.0
     }
 }
 
 impl MultiLog {
-    /// So many logs at most.
+    /// A policy with at most `classes` logs.
     ///
     /// # Panics
     /// If `classes` is 0 or 255.

@@ -3,7 +3,7 @@
 use prefetch_index::prefetch_index;
 use thermocline_types::Lba;
 
-/// Values in a page: large enough that pages cost nothing beside what they hold, small enough for sparse addresses.
+/// Values in a page: large enough that page overhead is negligible, small enough for sparse addresses.
 const PAGE: usize = 1 << 12;
 
 /// One value per block, `T::default()` for blocks nothing was noted of. Memory grows with the addresses that are used.
@@ -73,13 +73,12 @@ impl<T: Copy + Default> PerBlock<T> {
     }
 }
 
-/// When each block was last written by the host. 4 bytes per block: ages beyond 2^32 host blocks (16 TiB) are taken for
-/// what is left of them after division by that.
+/// When each block was last written by the host. 4 bytes per block: ages are modulo 2^32 host blocks (16 TiB).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LastWrite(PerBlock<u32>);
 
 impl LastWrite {
-    /// Host blocks written since `lba` was, `None` if it never was.
+    /// Host blocks written since the last write of `lba`; `None` before the first write.
     #[inline]
     pub(super) fn age(&self, lba: Lba, now: u64) -> Option<u64> {
         age(self.0.get(lba), now)

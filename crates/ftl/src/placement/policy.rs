@@ -13,11 +13,11 @@ use super::{
     SepBit, SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule, Warcip, Write,
 };
 
-/// Classes of the policies that let one choose, unless one does.
+/// Default number of classes for policies with a choice of classes.
 const CLASSES: u8 = 6;
 /// As many as can be asked for: each has an open unit.
 const MOST_CLASSES: u8 = 32;
-/// Blocks that can have one history: 4 MiB.
+/// Most blocks that share a history: 4 MiB.
 const MOST_NEIGHBOURS: u32 = 1024;
 
 /// What may stand behind the name of a policy, as in `dac:6`, and how the policy is made from it.
@@ -33,7 +33,7 @@ enum Parameter<T> {
 }
 
 impl<T: Classifier> Parameter<T> {
-    /// The policy with this parameter; `None` if it cannot have it.
+    /// The policy with this parameter; `None` if the policy does not accept the parameter.
     fn make(&self, text: Option<&str>) -> Option<T> {
         match (self, text) {
             (Parameter::None(make), None) => Some(make()),
@@ -77,7 +77,7 @@ macro_rules! policies {
     ($dollar:tt $($policy:ident = $name:literal, $parameter:expr, $about:literal;)*) => {
         /// A placement policy chosen at run time.
         ///
-        /// What it remembers is part of it: a clone of a policy that placed nothing yet begins anew.
+        /// The history is part of the policy: a clone made before the first placement starts empty.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Policy {

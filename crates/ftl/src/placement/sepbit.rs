@@ -15,14 +15,15 @@ const WINDOW: u32 = 16;
 /// A host write whose block lived less than `l` goes to class 0, else to class 1; a survivor from class 0 to class 2,
 /// others by age below `4l`, below `16l` and above to classes 3, 4 and 5. `l` is the mean lifespan, from opening to
 /// collection, of 16 collected units of class 0, at first infinite. Lifespans are looked up in a queue of recent writes
-/// that grows by one and, while longer than `l`, shrinks by two with each write: what fell out of it counts as long.
-/// State: the last write of every block, 4 bytes, which also stands for the queue (theirs has it on the media).
+/// that grows by one and, while longer than `l`, shrinks by two with each write: a block whose last write left the
+/// queue counts as long-lived. State: the last write of every block, 4 bytes, which also stands for the queue (theirs
+/// has it on the media).
 #[derive(Clone, Debug, PartialEq)]
 pub struct SepBit {
     last: LastWrite,
     /// `l`, in host blocks.
     lifespan: f64,
-    /// Writes that the queue of recent ones holds.
+    /// Length of the queue of recent writes.
     remembered: u64,
     collected: u32,
     sum: f64,

@@ -17,8 +17,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// `classes` in one pool; those of `relocation` take survivors. Garbage collection keeps as many units free as
-    /// there are of these.
+    /// `classes` in one pool; classes in `relocation` take survivors. Garbage collection keeps a free unit for each
+    /// relocation class.
     ///
     /// # Panics
     /// If `relocation` is empty or beyond `classes`.
@@ -75,7 +75,7 @@ impl Topology {
         first + self.relocation.0..first + self.relocation.1
     }
 
-    /// The pool of `class`. Most devices have one; for them this is no division.
+    /// The pool of `class`. Most devices have a single pool; the check avoids a division.
     #[inline]
     #[must_use]
     pub const fn pool(self, class: Class) -> u8 {
@@ -96,7 +96,7 @@ impl Topology {
         (self.relocation_classes(pool).len() as u32).min(self.reserve().into())
     }
 
-    /// The class of `pool` that takes what is meant for `class` of a pool that is full.
+    /// The class of `pool` that takes blocks of `class` from a full pool.
     #[must_use]
     pub const fn redirect(self, class: Class, pool: u8) -> Class {
         Class(pool * self.classes_per_pool + self.within_pool(class))

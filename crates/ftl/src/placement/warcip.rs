@@ -26,7 +26,7 @@ pub struct Warcip {
     clusters: Vec<Cluster>,
     /// Classes without a cluster.
     free: Vec<Class>,
-    /// Classes that had a unit, so that another one means that it is sealed.
+    /// Classes with a unit so far: the next unit of a class seals the previous unit.
     begun: Vec<bool>,
     sealed: u32,
     dissolving: Option<Class>,
@@ -141,7 +141,7 @@ impl Classifier for Warcip {
             self.clusters.retain(|cluster| cluster.class != class);
             self.free.push(class);
         } else if let Some(cluster) = self.clusters.iter_mut().find(|one| one.class == class) {
-            // The block that opens the unit is in the centre already; the next one takes it as its start.
+            // The block that opens the unit is in the centre already. The next block starts a new mean.
             cluster.members = 0;
         }
         self.sealed += 1;

@@ -110,7 +110,7 @@ pub(super) struct ByAge {
     /// Slots with a unit.
     all: Bits,
     slot_of: Vec<u32>,
-    /// The unit in each slot and when it was closed, in host writes; of an empty slot what was there before.
+    /// The unit in each slot and when it was closed, in host writes; an empty slot keeps its previous content.
     slots: Vec<(UnitId, u64)>,
     /// Closed units without a slot, and when they were closed.
     apart: BTreeMap<u32, u64>,

@@ -56,7 +56,7 @@ pub enum CostBenefit {
 }
 
 impl Victim {
-    /// Chooses among the closed units of `range`, or `None` when there are none. `now` counts host blocks written.
+    /// Chooses among the closed units of `range`; `None` without a closed unit. `now` counts host blocks written.
     #[must_use]
     pub fn choose(
         &self,

@@ -20,7 +20,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Lost codewords for each bit read (UBER, JESD218); nothing where none was read.
+    /// Lost codewords for each bit read (UBER, JESD218); `None` before the first read.
     #[must_use]
     pub fn uber(&self) -> Option<f64> {
         (self.bits > 0.0).then(|| self.lost / self.bits)

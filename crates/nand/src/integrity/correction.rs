@@ -11,13 +11,13 @@ use super::{Condition, Integrity};
 /// What becomes of a codeword that is read, as probabilities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// That it takes more than each attempt: the plain read, each retry, and soft information where there is some.
+    /// Needing more than each attempt: the plain read, each retry, and soft information if enabled.
     pub beyond: Vec<f64>,
-    /// That no attempt of the drive's own corrects it.
+    /// No attempt corrects the codeword.
     pub uncorrectable: f64,
-    /// That parity brings it back.
+    /// Parity rebuilds the codeword.
     pub rebuilt: f64,
-    /// That it is lost.
+    /// The codeword is lost.
     pub lost: f64,
     /// Lost codewords for each bit of data read (UBER, JESD218).
     pub uber: f64,
@@ -33,7 +33,7 @@ impl Outcome {
     /// Mean of several outcomes of equal length, all of the same weight.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `all` is empty.
     #[must_use]
     pub fn mean(all: &[Outcome]) -> Outcome {
         let of =

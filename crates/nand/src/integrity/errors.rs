@@ -1,4 +1,4 @@
-//! Bits that are read wrong, by what makes them so.
+//! Bit errors, by cause.
 //!
 //! ```text
 //! rate = fresh + program_disturb + cycled · w^m
@@ -36,11 +36,11 @@ const UNWORN_DISTURB: f64 = 0.1;
 pub struct BitErrors {
     /// Of a new block that was just written.
     pub fresh: f64,
-    /// What the rated cycles add.
+    /// Rate added by the rated cycles.
     pub cycled: f64,
-    /// Exponent by which that grows with cycles.
+    /// Exponent of the growth with cycles.
     pub cycle_exponent: f64,
-    /// What 90 days at 40 °C add after the rated cycles.
+    /// Rate added by 90 days at 40 °C after the rated cycles.
     pub retained: f64,
     /// Exponent by which that grows with age.
     pub age_exponent: f64,
@@ -56,7 +56,7 @@ pub struct BitErrors {
     pub uncertainty: f64,
 }
 
-/// What a page went through.
+/// The history of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
     /// Share of the rated cycles used up.
@@ -69,7 +69,7 @@ pub struct Condition {
     pub reads: f64,
 }
 
-/// Mean bit error rate by what makes it.
+/// Mean bit error rate by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RawErrors {
     /// Of new cells.

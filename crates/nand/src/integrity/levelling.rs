@@ -17,13 +17,13 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Under static levelling to within `span` erases: as if they were uniform in it.
+    /// Under static levelling to within `span` erases, assumed uniform within the span.
     #[must_use]
     pub fn static_levelling(span: f64) -> Spread {
         Spread { resting: 0.0, deviation: span / 12_f64.sqrt() }
     }
 
-    /// Without it, with a share `resting` of the data never rewritten.
+    /// Without static levelling, with a share `resting` of the data never rewritten.
     #[must_use]
     pub fn dynamic_only(resting: f64) -> Spread {
         Spread { resting, deviation: 0.0 }

@@ -1,12 +1,12 @@
-//! Keeping data whole: how many bits are wrong, what corrects them, what is done so that it stays so, and what is lost.
+//! Data integrity: bit errors, correction, upkeep and loss.
 //!
 //! Closed forms for one condition (wear, age, temperature, reads), for the `[integrity]` of a profile. They stand
 //! beside the simulated drives, which take the limits of `[refresh]` and the chances of `[aged]` from them. Begin at
 //! [`Integrity::errors`], [`Integrity::outcome`] and [`Integrity::refresh_days`]; `levelling` has the wear of many
 //! blocks.
 //!
-//! Most values are assumptions of the right order: makers publish next to none. [`BitErrors::uncertainty`] is a factor
-//! by which every bit error rate may be off either way, and figures are to be shown with both ends.
+//! Most values are assumptions of the right order: makers publish hardly any values. [`BitErrors::uncertainty`] is a
+//! factor by which every bit error rate may be off either way, and figures must show both ends.
 //!
 //! A profile names its kind of cells, `cells = "tlc"`, and may replace any value of that class. Without `[integrity]`
 //! nothing is modelled. Each part can be switched off: rates of 0, `retry.steps = 0`, `ecc.soft_bits = 0`,
@@ -93,7 +93,7 @@ pub struct Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parity {
-    /// Pages of a stripe, that of the parity among them; 0 without parity.
+    /// Pages of a stripe, including the parity page; 0 without parity.
     pub dies: u32,
 }
 
@@ -171,7 +171,7 @@ fn overlay(values: &mut toml::Table, given: &toml::Table) {
 }
 
 impl Integrity {
-    /// Each value that must hold: key, whether it does, what it must be.
+    /// The rules for the values: key, whether the value is acceptable, requirement.
     pub(crate) fn rules(&self) -> Vec<(&'static str, bool, &'static str)> {
         let Integrity { errors, ecc, retry, parity, upkeep, failures, .. } = self;
         let share = |value: f64| (0.0..=1.0).contains(&value);

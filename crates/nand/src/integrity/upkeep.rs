@@ -1,5 +1,4 @@
-//! What a drive does so that data stays correctable: it reads everything now and then, and rewrites what is getting
-//! bad.
+//! Upkeep that keeps data correctable: a drive periodically reads all data and rewrites blocks with many errors.
 
 use serde::Deserialize;
 
@@ -18,14 +17,14 @@ pub struct Upkeep {
 
 /// Standard deviations above the mean of the pages that refresh looks at. Chosen: one page in forty-four is worse.
 const BAD_PAGES: f64 = 2.0;
-/// Longest interval that is told, days: a hundred years.
+/// Longest interval reported, days: a hundred years.
 const NEVER: f64 = 36_500.0;
-/// Most reads that are told.
+/// Most reads reported.
 const MOST_READS: f64 = 1e12;
 
 impl Integrity {
-    /// Days after which a block is rewritten at `wear`, `celsius` and so many reads of its pages a day; nothing where
-    /// it never is, or there is no refresh. A patrol that comes less often sees it later.
+    /// Days after which a block is rewritten at `wear`, `celsius` and `reads_per_day` reads of pages; `None` for never,
+    /// or without refresh. A slower patrol detects the block later.
     #[must_use]
     pub fn refresh_days(&self, wear: f64, celsius: f64, reads_per_day: f64) -> Option<f64> {
         let at = |age_days: f64| {
@@ -35,8 +34,7 @@ impl Integrity {
         Some(self.first_bad(NEVER, at)?.max(self.upkeep.patrol_days))
     }
 
-    /// Reads of its pages after which a block that was just written is rewritten at `wear`; nothing where it never is,
-    /// or there is no refresh.
+    /// Page reads after which a freshly written block is rewritten at `wear`; `None` for never, or without refresh.
     #[must_use]
     pub fn refresh_reads(&self, wear: f64) -> Option<f64> {
         self.first_bad(MOST_READS, |reads| Condition { wear, age_days: 0.0, celsius: 40.0, reads })

@@ -10,7 +10,7 @@ use crate::thermal::Thermal;
 
 const TIME: &str = "must be a time in microseconds, 0 to 10^9";
 
-/// A key, whether its value is acceptable, and what it must be.
+/// A key, whether the value is acceptable, and the requirement.
 type Rule = (&'static str, bool, &'static str);
 
 impl Profile {

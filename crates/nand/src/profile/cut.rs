@@ -17,7 +17,7 @@ pub struct Cut {
     pub shape: Shape,
     /// Mapping unit.
     pub mapping_unit: Bytes,
-    /// Blocks that one program operation writes.
+    /// Blocks per program operation.
     pub blocks_per_page: u32,
 }
 

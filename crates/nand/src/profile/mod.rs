@@ -21,7 +21,7 @@ pub use cut::Cut;
 pub use error::ProfileError;
 pub use text::{WrongKey, optional_size, read, size};
 
-/// What kind of drive it is, as the host sees it.
+/// The kind of drive, as the host sees the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -35,7 +35,7 @@ pub enum Kind {
     Zns,
     /// Media written in place without erase.
     Direct,
-    /// One map entry for each unit: every write rewrites the units that it touches.
+    /// One map entry for each unit: every write rewrites whole units.
     BlockMapped,
     /// A hard disk.
     Disk,
@@ -71,7 +71,7 @@ pub struct Profile {
     pub name: String,
     /// What the profile describes.
     pub title: String,
-    /// What kind of drive it is.
+    /// Kind of drive.
     pub kind: Kind,
     /// Capacity the product exports.
     #[serde(deserialize_with = "size")]
@@ -94,19 +94,19 @@ pub struct Profile {
     /// Write buffer in the drive.
     #[serde(default)]
     pub buffer: Option<Buffer>,
-    /// Cells that hold one bit and take what the host writes first.
+    /// SLC cache for host writes.
     #[serde(default)]
     pub slc: Option<Slc>,
     /// Endurance.
     #[serde(default)]
     pub wear: Wear,
-    /// Dies and what they are made of.
+    /// Dies and their structure.
     #[serde(default)]
     pub geometry: Option<Geometry>,
     /// How long things take; needs `geometry`.
     #[serde(default)]
     pub timing: Option<Timing>,
-    /// Heat and what it does to speed; without it, that is not modelled.
+    /// Heat and throttling; not modelled if absent.
     #[serde(default)]
     pub thermal: Option<Thermal>,
     /// How a block-mapped drive rewrites its units.
@@ -124,13 +124,13 @@ pub struct Profile {
     /// Arm and platters of a hard disk.
     #[serde(default)]
     pub disk: Option<DiskTiming>,
-    /// How data is kept whole; without it, that is not modelled.
+    /// Data integrity; not modelled if absent.
     #[serde(default)]
     pub integrity: Option<Integrity>,
-    /// When simulated drives rewrite what is getting bad; without it, they never do.
+    /// Refresh by simulated drives; never if absent.
     #[serde(default)]
     pub refresh: Option<Refresh>,
-    /// What the flash went through before the run, which makes reads take several attempts; without it, one is enough.
+    /// Use of the flash before the run, which makes reads take several attempts; if absent, the first attempt suffices.
     #[serde(default)]
     pub aged: Option<Aged>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
@@ -150,7 +150,7 @@ pub struct Gc {
     /// without it, only when units are short.
     #[serde(default)]
     pub idle_ms: Option<f64>,
-    /// What it copies then, in 10^6 bytes per second.
+    /// Rate of copies then, in 10^6 bytes per second.
     #[serde(default)]
     pub idle_mb_per_s: Option<f64>,
     /// Share of all units that are free when it stops, if garbage lasts. Default: all.
@@ -192,11 +192,11 @@ pub struct Buffer {
     pub whole_units: bool,
 }
 
-/// An SLC cache: cells that hold one bit and take what the host writes first.
+/// An SLC cache: host writes go first to cells that hold a single bit.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slc {
-    /// The static part: what it holds, in units of its own beside the media that `op` counts. May be 0.
+    /// The static part: capacity, in dedicated units beside the media counted by `op`. May be 0.
     #[serde(deserialize_with = "size")]
     pub capacity: Bytes,
     /// The dynamic part: share of the space that the host has not filled, up to `dynamic_until`, which is used in SLC
@@ -214,16 +214,16 @@ pub struct Slc {
     /// Milliseconds without a request after which the drive folds; without it, only when the cache is full.
     #[serde(default)]
     pub fold_idle_ms: Option<f64>,
-    /// What it folds then, in 10^6 bytes per second.
+    /// Rate of folding then, in 10^6 bytes per second.
     #[serde(default)]
     pub fold_mb_per_s: Option<f64>,
-    /// Array read of a page in SLC mode; that of other cells if absent.
+    /// Array read of a page in SLC mode; default: as for other cells.
     #[serde(default)]
     pub read_us: Option<f64>,
-    /// Program of a page in SLC mode; that of other cells if absent.
+    /// Program of a page in SLC mode; default: as for other cells.
     #[serde(default)]
     pub program_us: Option<f64>,
-    /// Program/erase cycles of the static part; without it, that has no limit.
+    /// Program/erase cycles of the static part; unlimited if absent.
     #[serde(default)]
     pub pe_cycles: Option<f64>,
 }
@@ -270,7 +270,7 @@ pub struct Wear {
     /// Chance that a program of a page fails, with which its unit goes out of service.
     pub program_failures: f64,
     /// Static wear levelling moves the data of units whose erase count lags behind the largest by more than
-    /// this; without it there is none.
+    /// `levelling_spread`; if absent, no levelling.
     pub levelling_spread: Option<u32>,
     /// Rated endurance in drive writes per day.
     pub rated_dwpd: Option<f64>,
@@ -295,7 +295,7 @@ impl Default for Wear {
     }
 }
 
-/// Dies and what they are made of.
+/// Dies and their structure.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
@@ -321,11 +321,11 @@ pub struct Geometry {
     #[serde(default)]
     pub superblock: SuperblockSize,
     /// Whether a die has a second page register, so that it reads or programs one page while another is on the bus;
-    /// without it, a die waits for its transfers.
+    /// otherwise a die waits for its transfers.
     #[serde(default = "yes")]
     pub cache_register: bool,
     /// How often a page may be programmed, a part of it each time, before it is erased (NOP of data sheets). A flush
-    /// then programs what is there and leaves the rest of the page to what comes.
+    /// then programs the data at hand and leaves the rest of the page to later data.
     #[serde(default = "once")]
     pub programs_per_page: u32,
 }
@@ -384,7 +384,7 @@ pub struct Timing {
     pub program_us: f64,
     /// Erase of a block on all planes of a die (tERASE).
     pub erase_us: f64,
-    /// What all dies together can program, limited by power or controller; without it, by nothing but the dies.
+    /// What all dies together can program, limited by power or controller; if absent, only the dies are the limit.
     #[serde(default)]
     pub program_mb_per_s: Option<f64>,
     /// Channel bus.
@@ -392,7 +392,7 @@ pub struct Timing {
     /// Command and address cycles per operation on the channel.
     #[serde(default)]
     pub command_us: f64,
-    /// How long a running program or erase takes to give way to a read; without it, reads wait for it to end.
+    /// How long a running program or erase takes to give way to a read; if absent, reads wait for the end.
     #[serde(default)]
     pub suspend_us: Option<f64>,
     /// Host link, host reads.
@@ -400,7 +400,7 @@ pub struct Timing {
     /// Host link, host writes.
     pub link_write_mb_per_s: f64,
     /// Whether a bus carries pages in the order in which they were asked for, so that a die without a second register
-    /// keeps what the host reads until its turn; without it, what is ready goes before what is not.
+    /// keeps what the host reads until its turn; otherwise ready pages go first.
     #[serde(default)]
     pub bus_in_order: bool,
     /// Whether both directions share the link, as on SATA.

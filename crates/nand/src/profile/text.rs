@@ -1,4 +1,4 @@
-//! TOML with sizes such as `"16KiB"`, and values replaced by dotted keys: profiles, and others' files like them.
+//! TOML with sizes such as `"16KiB"`, and values replaced by dotted keys: profiles and similar files.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

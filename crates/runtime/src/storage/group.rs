@@ -78,9 +78,9 @@ pub struct GroupStatus {
     pub lacking: Bytes,
     /// The lacking bytes that the other members could not give.
     pub holes: Bytes,
-    /// Bytes that were copied or computed to fill a member since the group was opened.
+    /// Bytes that were copied or computed to fill a member since the service began.
     pub filled: Bytes,
-    /// Bad places of members that were rewritten since the opening.
+    /// Bad places of members that were rewritten since the service began.
     pub repaired: u64,
     /// Why the pool is open for inspection and cannot be served, with the steps to take first.
     pub refusal: Option<String>,
@@ -105,7 +105,7 @@ impl GroupStatus {
         }
     }
 
-    /// Bytes written to all members since the group was opened, by cause.
+    /// Bytes written to all members since the service began, by cause.
     #[must_use]
     pub fn written(&self) -> WrittenBytes {
         let each = self.members.iter().map(|member| &member.written);
@@ -167,7 +167,10 @@ type Listener = Box<dyn FnMut(&str, Option<&Remedy>) + Send>;
 
 /// State shared by the group and its handles.
 pub(super) struct Shared {
+    /// Counted since the group was opened.
     pub(super) status: GroupStatus,
+    /// Counted before a device change opened the group again.
+    earlier: Option<GroupStatus>,
     /// A new member that waits to be filled.
     pub(super) joining: Option<Box<dyn Storage>>,
     wake: Option<Waker>,
@@ -188,15 +191,34 @@ impl std::fmt::Debug for Group {
 
 impl Group {
     pub(super) fn new(status: GroupStatus) -> Group {
-        let (joining, wake, listener) = (None, None, None);
+        let (earlier, joining, wake, listener) = (None, None, None, None);
         let unheard = VecDeque::new();
-        Group(Arc::new(Mutex::new(Shared { status, joining, wake, listener, unheard })))
+        let shared = Shared { status, earlier, joining, wake, listener, unheard };
+        Group(Arc::new(Mutex::new(shared)))
     }
 
-    /// The state of the group.
+    /// The state of the group. Its counters include those of [`Group::count_on_from`].
     #[must_use]
     pub fn status(&self) -> GroupStatus {
-        self.shared().status.clone()
+        let shared = self.shared();
+        let mut status = shared.status.clone();
+        if let Some(earlier) = &shared.earlier {
+            status.filled = status.filled + earlier.filled;
+            status.repaired += earlier.repaired;
+            for member in &mut status.members {
+                let before = earlier.members.iter().find(|before| before.path == member.path);
+                if let Some(before) = before {
+                    member.written = member.written.plus(&before.written);
+                }
+            }
+        }
+        status
+    }
+
+    /// Counts on from `earlier`, the state of the same group before the pool was opened again. Members keep their
+    /// counters by their paths.
+    pub fn count_on_from(&self, earlier: GroupStatus) {
+        self.shared().earlier = Some(earlier);
     }
 
     /// Marks the group as open for inspection only. `refusal` has the reason.
@@ -271,5 +293,33 @@ impl Group {
     pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
         // Listeners only print; no other foreign code runs under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_array::ByteCause;
+
+    use super::*;
+
+    #[test]
+    fn counters_go_on_after_the_group_was_opened_again() {
+        let opened = |written: u64, repaired: u64| {
+            let mut member = MemberStatus::out("a.img".into(), None);
+            member.written.add(ByteCause::Data, written);
+            let mut status = GroupStatus::new(GroupKind::Mirror, "m".to_owned(), vec![member]);
+            (status.repaired, status.filled) = (repaired, Bytes(written));
+            Group::new(status)
+        };
+        let first = opened(4096, 3);
+        let second = opened(512, 2);
+        second.count_on_from(first.status());
+        let third = opened(0, 0);
+        third.count_on_from(second.status());
+        for group in [second, third] {
+            let status = group.status();
+            assert_eq!((status.repaired, status.filled), (5, Bytes(4608)));
+            assert_eq!(status.written().total(), 4608);
+        }
     }
 }

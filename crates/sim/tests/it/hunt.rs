@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use thermocline_engine::Bug;
+use thermocline_sim::faults::{CommandKind, Fault};
 use thermocline_sim::hunt::{HuntBudget, Method, hunt};
+use thermocline_sim::settings::{Scale, Settings};
 use thermocline_sim::situations::Situation;
+use thermocline_sim::world::World;
+
+use crate::damage::one_in;
 
 const BUDGET: HuntBudget =
     HuntBudget { seed: 1, states: 200_000, time: Duration::from_secs(300), only: None };
@@ -47,5 +52,24 @@ fn rare_bugs_are_caught() {
     for (bug, method, seed) in bugs {
         let hunt = hunt(bug, &HuntBudget { seed, only: Some(method), ..BUDGET });
         assert!(hunt.caught.is_some(), "{bug:?} was not caught: {hunt:?}");
+    }
+}
+
+/// Blocks that no tag is compared for: a read that is wrong once, and a write to another device, show it.
+#[test]
+fn wrong_reads_and_writes_to_another_device_show_that_nothing_is_compared() {
+    let faults =
+        [(CommandKind::Read, Fault::Misread), (CommandKind::WriteChunk, Fault::OtherDevice)];
+    for (kind, fault) in faults {
+        let is_caught = |bug| {
+            (0..20).any(|seed| {
+                let mut settings = Settings::draw(seed, Scale::Small);
+                settings.config.bug = bug;
+                let mut world = World::new(seed, settings, vec![one_in(10, kind, fault)]);
+                world.run(0);
+                !world.wrong.is_empty()
+            })
+        };
+        assert!(is_caught(Some(Bug::TagNotChecked)) && !is_caught(None), "{fault:?}");
     }
 }

@@ -105,10 +105,10 @@ impl FreeSpace {
         before.filter(|run| run.end() > from).or_else(|| self.runs.range(from..).next().map(extent))
     }
 
-    /// Gives back what was taken.
+    /// Returns a taken extent.
     ///
     /// # Panics
-    /// If some of it is free already.
+    /// If a part of `extent` is already free.
     pub fn give(&mut self, extent: Extent) {
         if extent.length == 0 {
             return;

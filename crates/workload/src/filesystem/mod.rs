@@ -67,7 +67,7 @@ impl FromStr for Allocator {
 pub struct FileSystemOptions {
     /// Where the search for free space begins.
     pub allocator: Allocator,
-    /// Bytes that a file takes at a time; what it does not fill is given back when it is closed.
+    /// Bytes that a file takes at a time; closing the file returns the unused rest.
     pub extent: Bytes,
     /// The granule of files, in bytes.
     pub block: Bytes,
@@ -83,7 +83,7 @@ pub struct FileSystemOptions {
     pub request: Bytes,
 }
 
-/// There is no room for what was to be written.
+/// The file system has no room for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -112,7 +112,7 @@ impl DataFile {
         self.stream
     }
 
-    /// What it has of the volume.
+    /// The file's extents on the volume.
     #[must_use]
     pub fn extents(&self) -> &[Extent] {
         &self.extents
@@ -258,7 +258,7 @@ impl FileSystem {
         }
     }
 
-    /// The next request, if there is one.
+    /// The next request, if any.
     pub fn next_request(&mut self) -> Option<Request> {
         self.requests.pop_front()
     }

@@ -45,7 +45,7 @@ impl History {
 /// The shares of blocks reported as hottest.
 const HOTTEST: [f64; 5] = [0.01, 0.05, 0.10, 0.20, 0.50];
 
-/// Below this many ranks a fit says nothing.
+/// A fit over fewer ranks is meaningless.
 const RANKS_MIN: usize = 8;
 
 impl Blocks {

@@ -27,7 +27,7 @@ struct Live {
     most: u64,
 }
 
-/// Neighbouring blocks that one tenant touched one after the other.
+/// Neighbouring blocks that a single tenant touched in sequence.
 #[derive(Debug)]
 struct Run {
     start: u64,

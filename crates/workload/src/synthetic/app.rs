@@ -27,7 +27,7 @@ pub enum AppSpec {
     Hse(Box<HseSpec>),
 }
 
-/// What is known of an application before it runs.
+/// Description of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct AppInfo {
     /// How it is written.
@@ -84,7 +84,7 @@ impl From<'_> for &toml::Table {
 }
 
 impl AppSpec {
-    /// Reads `NAME` or `NAME:KEY=VALUE,...`; `None` if no application is called so.
+    /// Reads `NAME` or `NAME:KEY=VALUE,...`; `None` if no application has the name.
     pub(super) fn parse(text: &str) -> Option<Result<AppSpec, Error>> {
         AppSpec::of(text.trim().split(':').next()?, &text)
     }
@@ -105,7 +105,7 @@ impl AppSpec {
         })
     }
 
-    /// What is known of it.
+    /// The description of the application.
     #[must_use]
     pub fn info(&self) -> &'static AppInfo {
         let index = match self {
@@ -161,7 +161,7 @@ impl fmt::Display for AppSpec {
     }
 }
 
-/// There is no room for what an application is to write; the sentence names the keys to change.
+/// The volume is too small for an application's writes; the message names the keys to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VolumeFull(pub(super) String);
@@ -183,12 +183,12 @@ pub(super) trait Application: fmt::Debug {
     /// The kinds of its files; the directory of a request's stream is an index into them, from 1.
     fn directories(&self) -> &'static [&'static str];
 
-    /// What its file system took of the volume; `None` where it has none.
+    /// Space taken by the application's file system; `None` without a file system.
     fn room(&self) -> Option<AppRoom> {
         None
     }
 
-    /// What an LSM store did so far.
+    /// Figures of an LSM store so far.
     fn lsm_facts(&self) -> Option<LsmFacts> {
         None
     }

@@ -7,12 +7,13 @@ use thermocline_types::{Op, Request, TenantId, Time};
 use super::Tenant;
 use crate::{BATCH, trace};
 
-/// When a tenant's writes are issued: those of one period all in the next one, evenly within its first part.
+/// When a tenant's writes are issued: the writes of a period are issued in the next period, evenly within the first
+/// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoints {
     /// Length of a period.
     pub every: Time,
-    /// In which part of a period the writes of the one before are issued; above 0, at most all of it.
+    /// The first part of a period, in which the writes of the previous period are issued; above 0, at most `every`.
     pub within: Time,
 }
 
@@ -36,7 +37,7 @@ impl Checkpoints {
 struct Lane {
     tenant: TenantId,
     checkpoints: Checkpoints,
-    /// When those that wait are issued.
+    /// Time at which the waiting writes are issued.
     next: Time,
     waiting: Vec<Request>,
 }
@@ -47,7 +48,7 @@ struct Lane {
 #[derive(Debug)]
 pub(super) struct Gathered {
     lanes: Vec<Lane>,
-    /// What has a time, but may have others before it.
+    /// Requests with a time of issue; earlier requests may still arrive.
     issued: BTreeMap<(Time, u64), Request>,
     ready: VecDeque<Request>,
     generated: u64,
@@ -112,7 +113,7 @@ impl Gathered {
         self.generated += 1;
     }
 
-    /// Gives what waits for a checkpoint that begins until `now` its times.
+    /// Assigns times to the writes waiting for a checkpoint that begins by `now`.
     fn release(&mut self, now: Time) {
         for lane in 0..self.lanes.len() {
             let lane = &mut self.lanes[lane];

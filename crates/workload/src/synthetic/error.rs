@@ -42,7 +42,7 @@ pub enum Error {
     File {
         /// The file as given.
         path: PathBuf,
-        /// What the system said, or one of the errors below.
+        /// The system's error, or a variant below.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The description of tenants is not TOML, or has keys or types that do not belong there.

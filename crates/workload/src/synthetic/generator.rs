@@ -25,7 +25,7 @@ pub struct Generator {
     limit: Limit,
     nanos_per_request: Option<f64>,
     bursts: Option<Bursts>,
-    /// What is left of the burst, and when it began.
+    /// Bytes left in the burst, and the begin of the burst.
     burst_left: u64,
     burst_began: Time,
     requests: u64,
@@ -49,7 +49,7 @@ struct App {
     app: Box<dyn Application>,
     tenant: TenantId,
     base: u64,
-    /// Added to the numbers of its directories, which those of tenants before it have.
+    /// Added to the application's directory numbers: earlier tenants use the lower numbers.
     directories: u16,
 }
 
@@ -197,7 +197,7 @@ impl Generator {
         self.span
     }
 
-    /// What the LSM store did so far, if it is one.
+    /// Figures of the LSM store so far; `None` for other workloads.
     #[must_use]
     pub fn lsm_facts(&self) -> Option<LsmFacts> {
         match &self.body {
@@ -206,7 +206,7 @@ impl Generator {
         }
     }
 
-    /// What an application's file system took of the span; `None` of what has none.
+    /// Space of the span taken by an application's file system; `None` without a file system.
     #[must_use]
     pub fn room(&self) -> Option<AppRoom> {
         match &self.body {

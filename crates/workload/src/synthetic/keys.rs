@@ -12,9 +12,9 @@ use crate::filesystem::{Allocator, FileSystemOptions};
 pub struct Key {
     /// How it is written.
     pub name: &'static str,
-    /// Its value where none is given.
+    /// Default value.
     pub default: &'static str,
-    /// What it does.
+    /// Meaning of the key.
     pub about: &'static str,
 }
 
@@ -45,12 +45,12 @@ pub(super) const FS_KEYS: [Key; 7] = [
     key("fs.discard", "on", "whether deleted files are discarded"),
 ];
 
-/// What was set, as given, in that order.
+/// Settings as given, in the order given.
 pub(super) type Given = Vec<(String, String)>;
 
 /// An application that is described by keys.
 pub(super) trait Keyed: Sized {
-    /// How it is written; its name is what stands before the bracket.
+    /// Syntax; the name is the part before the bracket.
     const FORM: Form;
     /// Its keys, in the order of listings.
     const KEYS: &'static [Key];
@@ -61,7 +61,7 @@ pub(super) trait Keyed: Sized {
     /// Sets a key to a value, or says what would be right.
     fn change(&mut self, name: &str, value: &str) -> Result<(), String>;
 
-    /// What was set so far.
+    /// Settings so far.
     fn given(&mut self) -> &mut Given;
 
     /// Its name.
@@ -136,7 +136,7 @@ fn set_all<K: Keyed>(spec: &mut K, prefix: &str, table: &toml::Table) -> Result<
     Ok(())
 }
 
-/// The canonical text, which reads back as the same workload: what was set, in that order.
+/// The canonical text, which reads back as the same workload: the settings in the order given.
 pub(super) fn show(name: &str, given: &Given, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(name)?;
     for (index, (name, value)) in given.iter().enumerate() {

@@ -285,7 +285,7 @@ impl Cache {
         length
     }
 
-    /// A region to write: one that never was, or that of which the least is expected.
+    /// A region to write: an unused region, or else the least recently used region.
     fn next_region(&mut self) -> u64 {
         if self.fresh < self.regions {
             self.fresh += 1;

@@ -36,13 +36,13 @@ impl Limit {
 /// Requests that come in bursts, with nothing in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// Bytes asked for in each; the request that reaches them is its last.
+    /// Bytes requested in a burst; the request that reaches `bytes` ends the burst.
     pub bytes: Bytes,
-    /// How long the host asks for nothing after one.
+    /// Idle time of the host after a burst.
     pub idle: Time,
 }
 
-/// Everything about a synthetic workload that its spec does not say.
+/// Properties of a synthetic workload beyond the spec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Bytes addressed, from offset 0; a multiple of 512.

@@ -1,4 +1,4 @@
-//! What one tenant writes, as text.
+//! The text form of a tenant's writes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,7 +48,7 @@ pub enum Pattern {
 pub struct Form {
     /// How it is written.
     pub syntax: &'static str,
-    /// What it does, in a sentence.
+    /// Behaviour, in a sentence.
     pub description: &'static str,
 }
 

@@ -32,7 +32,8 @@ pub(super) struct Ranked {
     slots: u64,
     period: u64,
     left: u64,
-    /// Chooses the permutations, so that they depend on how often they moved and not on what was drawn between.
+    /// A separate generator for permutations: a permutation depends only on the number of moves, not on the draws in
+    /// between.
     moves: Rng,
 }
 
@@ -161,7 +162,7 @@ pub(super) struct Log {
     piece: u64,
 }
 
-/// What the log does next: `count` slots from `first`, not wrapping.
+/// Next step of the log: `count` slots from `first`, not wrapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) op: Op,

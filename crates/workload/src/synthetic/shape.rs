@@ -4,8 +4,8 @@ use thermocline_types::{Bytes, Rng};
 
 /// Write sizes of JESD219's enterprise workload, in per cent of requests (JEDEC JESD219, September 2010).
 ///
-/// Micron remarked in December 2024 that it has aged: systems no longer write less than 4 KiB, and larger writes are
-/// common. See [`MODERN_SIZES`].
+/// Micron remarked in December 2024 that the workload is dated: systems no longer write less than 4 KiB, and larger
+/// writes are common. See [`MODERN_SIZES`].
 pub const JESD219_SIZES: [(Bytes, u32); 12] = [
     (Bytes(512), 4),
     (Bytes(1024), 1),
@@ -39,7 +39,7 @@ pub(super) trait Shape {
     fn extent(&self, slot: u64, rng: &mut Rng) -> (u64, u64);
 }
 
-/// Requests of one size on multiples of it; the last slot may be shorter.
+/// Requests of a fixed size at multiples of the size; the last slot may be shorter.
 #[derive(Clone, Debug)]
 pub(super) struct Fixed {
     pub(super) io_size: u64,

@@ -56,11 +56,11 @@ impl FromStr for Work {
 pub struct Tenant {
     /// For people.
     pub name: String,
-    /// What it does in its region.
+    /// The work in the tenant's region.
     pub work: Work,
-    /// How large its region is; regions follow each other from offset 0.
+    /// Size of the region; regions follow each other from offset 0.
     pub span: TenantSpan,
-    /// Its weight among the requests; shares need not sum to 1.
+    /// Weight among the requests; shares need not sum to 1.
     pub share: f64,
     /// Overrides [`Options::io_size`].
     pub io_size: Option<Bytes>,
@@ -68,7 +68,7 @@ pub struct Tenant {
     pub read_share: Option<f64>,
     /// Overrides [`Options::trim_share`].
     pub trim_share: Option<f64>,
-    /// When its writes are issued, by the host's clock; `None` issues them as they come.
+    /// Times at which writes are issued, by the host's clock; `None` issues writes at once.
     pub checkpoints: Option<Checkpoints>,
 }
 
@@ -108,10 +108,10 @@ struct Entry {
 }
 
 impl Spec {
-    /// Reads what stands behind `--workload`: a pattern, or the name of a `.toml` file of tenants.
+    /// Reads the value of `--workload`: a pattern, or the name of a `.toml` file of tenants.
     ///
     /// # Errors
-    /// If it is neither, the file cannot be read, or either says something impossible.
+    /// If `text` is neither, the file cannot be read, or a value is impossible.
     pub fn load(text: &str) -> Result<Spec, Error> {
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
@@ -169,7 +169,7 @@ impl Spec {
         Err(Error::Options(what.to_owned()))
     }
 
-    /// The span of this workload where none is given: of tenants that all give theirs in bytes, or of an application.
+    /// The default span of the workload: of an application, or of tenants that all have a span in bytes.
     #[must_use]
     pub fn fixed_span(&self) -> Option<Bytes> {
         let tenants = match self {
@@ -195,7 +195,7 @@ impl Spec {
         Ok(regions.iter().map(|region| region.base..region.base + region.span).collect())
     }
 
-    /// How long the clients of an application think after a commit; `None` of what has none that do.
+    /// How long the clients of an application think after a commit; `None` for workloads without thinking clients.
     #[must_use]
     pub fn think(&self) -> Option<Time> {
         match self {
@@ -210,7 +210,7 @@ impl Spec {
         matches!(self, Spec::App(AppSpec::Btree(spec)) if spec.commits())
     }
 
-    /// The tenants' names in order of their identifiers; none for a single pattern.
+    /// The tenants' names in order of their identifiers; empty for a single pattern.
     #[must_use]
     pub fn tenant_names(&self) -> Vec<&str> {
         match self {

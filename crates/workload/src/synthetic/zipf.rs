@@ -6,8 +6,8 @@ use thermocline_types::Rng;
 
 /// Ranks drawn one by one; beyond them Euler–Maclaurin sums are exact to the last digits.
 const HEAD: u64 = 512;
-/// Ratio of the last to the first rank of a bin: small, so that few draws are rejected; large, so that the tables stay
-/// in the first-level cache (chosen, not measured).
+/// Ratio of the last to the first rank of a bin: small enough to reject few draws, large enough to keep the tables in
+/// the first-level cache (chosen, not measured).
 const RATIO: f64 = 1.04;
 
 /// `Σ k^−θ` over ranks `first ≤ k < end`.

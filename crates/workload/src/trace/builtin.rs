@@ -1,4 +1,4 @@
-//! Traces that come with the program, so that an installed one has them in any folder.
+//! Traces that come with the program, so an installed program has the traces in any folder.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ impl BuiltIn {
         self.content
     }
 
-    /// The trace that `path` names, if it is one of these.
+    /// The built-in trace named by `path`, if any.
     #[must_use]
     pub fn named(path: &Path) -> Option<&'static BuiltIn> {
         BUILT_IN.iter().find(|trace| path.as_os_str() == trace.name)

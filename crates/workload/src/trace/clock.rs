@@ -73,7 +73,7 @@ impl Spreader {
         true
     }
 
-    /// Nothing more will come: what is held becomes ready.
+    /// The input has ended: held requests become ready.
     pub fn finish(&mut self) {
         if !self.ready
             && let Some(first) = self.group.first()

@@ -20,7 +20,7 @@ const CSV: &str = "timestamp_us,op,offset_bytes,length_bytes` with op one of R, 
 /// How many lines are tried.
 const TRIED: usize = 256;
 
-/// The format of a trace that begins with `head`; `complete` if that is all of it.
+/// The format of a trace that begins with `head`; `complete` if `head` is the whole trace.
 pub(super) fn format(head: &[u8], complete: bool) -> Result<Format, Refusal> {
     if let Some(refusal) = foreign(head) {
         return Err(refusal);
@@ -183,7 +183,7 @@ fn lines(head: &[u8], complete: bool) -> Vec<&[u8]> {
     lines.filter(|line| !line.is_empty()).take(TRIED).collect()
 }
 
-/// What a header line tells; `None` if the line is no header that is known.
+/// The format by header line; `None` if the line is not a known header.
 fn by_header(first: &[u8]) -> Option<Result<Format, Refusal>> {
     const HEADERS: [(&[u8], Format); 8] = [
         (formats::THERMOCLINE_HEADER, Format::ThermoclineCsv),
@@ -208,7 +208,7 @@ fn by_header(first: &[u8]) -> Option<Result<Format, Refusal>> {
     Some(Err((ErrorKind::Unusable, reason.to_owned())))
 }
 
-/// The one format whose parser reads the lines and whose values make sense; `None` if no parser reads them.
+/// The one format whose parser reads the lines and whose values make sense; `None` if no parser reads the lines.
 fn by_content(head: &[u8], lines: &[&[u8]]) -> Option<Result<Format, Refusal>> {
     const TOLD_BEFORE: [Format; 5] =
         [Format::Vscsi, Format::FioIolog, Format::FioLog, Format::Blkparse, Format::Ftrace];

@@ -22,7 +22,7 @@ pub enum ErrorKind {
     Ambiguous,
     /// The format is known, but does not say what write amplification depends on, or must be converted first.
     Unusable,
-    /// A line or binary record is not what the format requires. Skipped and counted with `skip_bad`.
+    /// A line or binary record violates the format. Skipped and counted with `skip_bad`.
     BadRecord,
     /// The volume asked for does not occur.
     NoSuchVolume,
@@ -57,7 +57,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// What kind of failure this is.
+    /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -77,7 +77,7 @@ impl Error {
         Error { kind, file: file.to_owned(), position: Position::File, detail: detail.into() }
     }
 
-    /// A line or record that is not what the format requires.
+    /// A line or record that violates the format.
     pub(super) fn bad_record(
         file: &str,
         position: Position,
@@ -95,7 +95,7 @@ impl Error {
         Error { detail, ..self }
     }
 
-    /// What a trace lacks of which the last line or record is this one, since the file ends within it.
+    /// Message for a file that ends within the last line or record.
     pub(super) fn of_cut(&self) -> String {
         let place = match self.position {
             Position::Line(line) => format!("line {line}"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A trace format that says of every request what it does, where and how long: enough for write amplification.
+/// A trace format with operation, address and length of every request: enough for write amplification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -93,7 +93,7 @@ impl Format {
         }
     }
 
-    /// One line on where such files come from and what they look like.
+    /// A line on the origin and the layout of files in the format.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -137,7 +137,7 @@ impl Format {
         matches!(self, Format::Tencent | Format::CloudPhysicsCsv)
     }
 
-    /// Why all requests of a trace may be of no bytes, and what to do, to be put behind that.
+    /// A message suffix: why all requests of a trace may have no bytes, and a remedy.
     pub(super) const fn why_empty(self) -> &'static str {
         match self {
             Format::Biosnoop => {
@@ -151,7 +151,7 @@ impl Format {
         }
     }
 
-    /// What a trace without requests lacks, to be put behind that.
+    /// A message suffix: events missing from a trace without requests.
     pub(super) const fn what_to_record(self) -> &'static str {
         match self {
             Format::Blkparse => {

@@ -14,7 +14,7 @@ use super::formats::Framing;
 /// How much of a trace the detection sees.
 pub(super) const HEAD: usize = 64 << 10;
 
-/// Longer lines are cut: no format has them, so they are binary data.
+/// Longer lines are cut: no text format has longer lines, so the data is binary.
 const LINE_MAX: usize = 64 << 10;
 
 /// Bytes asked of the source at a time.

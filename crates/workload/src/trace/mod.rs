@@ -5,11 +5,11 @@
 //!
 //! Invariants:
 //! * Memory does not grow with the length of a trace, only with its number of volumes and of files that it names.
-//! * No bytes make a reader panic: what cannot be read is an [`Error`] that names file, line and what was expected.
+//! * No input makes a reader panic: an unreadable line is an [`Error`] with file, line and the expected text.
 //! * Times are counted from the first request and never go back; requests stamped earlier than their predecessor
 //!   keep their place and are counted in [`Trace::reordered`].
 //! * Requests of no bytes are left out, as they touch no media, and counted in [`Trace::empty`].
-//! * What a trace says that it lacks is counted in [`Trace::lost`].
+//! * Events that a trace reports as lost are counted in [`Trace::lost`].
 
 mod builtin;
 mod clock;

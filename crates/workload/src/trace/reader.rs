@@ -20,7 +20,7 @@ use super::volumes::Volumes;
 /// How a trace is to be read.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the file is; `None` finds out from its content.
+    /// The format of the file; `None` detects the format from the content.
     pub format: Option<Format>,
     /// Leave out lines that cannot be read, and count them, instead of failing at the first. A trace in which nothing
     /// can be read fails all the same.
@@ -110,7 +110,7 @@ pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Trace, Error> {
 }
 
 impl Trace {
-    /// Reads a trace from anything that yields bytes; `name` stands for it in errors.
+    /// Reads a trace from anything that yields bytes; `name` identifies the trace in errors.
     ///
     /// # Errors
     /// As [`open`].
@@ -200,7 +200,8 @@ impl Trace {
         self.parser.lost()
     }
 
-    /// How many requests were stamped earlier than their predecessor. They keep their place and take its time.
+    /// How many requests were stamped earlier than their predecessor. Such requests keep their place and take the
+    /// predecessor's time.
     #[must_use]
     pub fn reordered(&self) -> u64 {
         self.found.clock.reordered
@@ -235,7 +236,7 @@ impl Trace {
                 }
                 continue;
             }
-            // Formats with whole seconds know no flush, so that one line is at most one request.
+            // Formats with whole seconds have no flush, so a line yields at most a single request.
             read.clear();
             let more = self.read_one(&mut read)?;
             self.pending = read.pop();

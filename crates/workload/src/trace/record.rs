@@ -6,10 +6,10 @@ use thermocline_types::Op;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expected(pub &'static str);
 
-/// What a parser makes of one line: a record, nothing of interest, or a complaint.
+/// The result of parsing a line: a record, nothing of interest, or a complaint.
 pub(super) type Parsed<'a> = Result<Option<Record<'a>>, Expected>;
 
-/// One request as its line states it.
+/// A request as stated in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     /// The line's own clock in nanoseconds, from whatever origin the format has.

@@ -25,7 +25,7 @@ impl FileNames {
         &self.names
     }
 
-    /// The number of a file by its `path`. Directories after the 65,535th count as that one.
+    /// The number of a file by its `path`. Directories after the 65,535th share the number of the 65,535th.
     #[inline]
     pub fn id(&mut self, path: &[u8]) -> StreamId {
         if path.is_empty() {

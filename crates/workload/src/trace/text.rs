@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// Takes a blank-separated decimal number. Without one, nothing is promised of the rest.
+    /// Takes a blank-separated decimal number. Without a number, the position of the rest is unspecified.
     #[inline]
     pub fn token_uint(&mut self) -> Option<u64> {
         while let [b' ' | b'\t' | b'\n' | b'\x0C' | b'\r', rest @ ..] = self.rest {

@@ -9,7 +9,7 @@ use super::format::Format;
 /// Gives each volume a number in order of first appearance, and leaves out all but one when asked to.
 #[derive(Debug)]
 pub(super) struct Volumes {
-    /// `None` marks a volume that is left out.
+    /// `None` marks an excluded volume.
     ids: HashMap<Box<[u8]>, Option<TenantId>>,
     last: Option<(Vec<u8>, Option<TenantId>)>,
     /// The number of the volume without a name, once met: formats without volumes look up nothing.
@@ -44,7 +44,7 @@ impl Volumes {
         &self.names
     }
 
-    /// The number of the volume called `key` in the trace; `None` if it is left out.
+    /// The number of the volume called `key` in the trace; `None` if the volume is excluded.
     #[inline]
     pub fn id(&mut self, key: &[u8]) -> Option<TenantId> {
         if key.is_empty() {

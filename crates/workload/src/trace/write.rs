@@ -88,7 +88,7 @@ pub fn split_csv(
     let mut parts = Vec::new();
     let is_whole = split_into(trace, folder, is_ended, &mut parts);
     if !matches!(is_whole, Ok(true)) {
-        // The error says what matters.
+        // Ignore failures of removal: the first error is reported.
         parts.iter().for_each(|part| drop(std::fs::remove_file(&part.path)));
     }
     is_whole.map(|is_whole| is_whole.then_some(parts))
@@ -189,7 +189,7 @@ fn columns(request: &Request, tenant: &dyn Display, text: &mut Vec<u8>) -> std::
     write!(text, ",{op},{},{},{tenant}", request.offset.get(), request.length.get())
 }
 
-/// A request; its file is named by its directory and its number.
+/// A request; directory and number name the file.
 fn line(request: &Request, directories: &[String], text: &mut Vec<u8>) -> std::io::Result<()> {
     columns(request, &request.tenant.0, text)?;
     let stream = request.stream;

@@ -1,4 +1,4 @@
-//! Metadata units with few valid blocks: what counts in them is written elsewhere, so that they can be freed.
+//! Metadata units with few valid blocks: a checkpoint moves their valid pages, which frees the units.
 
 use thermocline_format::{Location, MapEntry, PageId, VolumeId, crc32c};
 use thermocline_types::{UnitId, Version};
@@ -35,8 +35,8 @@ impl Checkpointer {
         true
     }
 
-    /// Has pages that stand in these units written elsewhere: those in memory as if they were dirty, others as they are
-    /// read, a few at a time.
+    /// Moves the pages of sparse units. Pages in memory and patched pages are marked dirty. All other pages are read
+    /// and written, a few at a time.
     pub(super) fn mark_sparse<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
@@ -118,7 +118,7 @@ impl Checkpointer {
         }
     }
 
-    /// Writes pages as they were read, a chunk at most; those that were loaded meanwhile are written as they are now.
+    /// Writes pages as they were read, a chunk at most. A page loaded in the meantime is written in its current state.
     pub(super) fn write_moved<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let Some((at, most)) = self.room_for_pages(p) else { return false };
         let geometry = p.config.geometry;
@@ -149,7 +149,7 @@ impl Checkpointer {
         let mut pages = Vec::with_capacity(picked.len());
         for (Place { index, volume, page, .. }, bytes) in picked {
             let crc = crc32c(bytes.as_slice());
-            // Whoever could not read it where it was can read it where it will be.
+            // Readers that found the page damaged can read the new copy.
             p.damaged_page_moved(index, page);
             let old =
                 p.volumes.map_mut(index).move_page(page, MapEntry::new(&geometry, place, crc));

@@ -1,5 +1,5 @@
-//! Pages of maps that a checkpoint writes, some at a time: those in memory as they are, those that are patched with
-//! what their patches say, for which they are read first.
+//! Pages of maps that a checkpoint writes, some at a time. Pages in memory are written as they are. Patched pages are
+//! read first, and the patches are applied.
 
 use std::fmt::Debug;
 
@@ -42,7 +42,7 @@ struct Picked {
     reading: Reading,
 }
 
-/// Pages that are written next, and what was read of them.
+/// The next pages to write, with their contents as far as read.
 #[derive(Debug, Default)]
 pub(super) struct Batch(Vec<Picked>);
 
@@ -69,7 +69,7 @@ impl Batch {
 
 /// What becomes of a dirty page.
 enum Next {
-    /// It is written: with what it says in memory, or with what was read and what is known to differ.
+    /// The page is written, from memory, or from the read contents with the patch applied.
     Written(Option<PageBytes>),
     /// Nothing.
     Passed,
@@ -158,8 +158,8 @@ impl Checkpointer {
         }
     }
 
-    /// Writes pages from `cursor` on, as many as fit into a chunk: those that are in memory, and those that were read.
-    /// What was not dirty yet when these were asked for is among the former, or ends the chunk.
+    /// Writes pages from `cursor` on, as many as fit into a chunk: pages in memory and pages already read. A page that
+    /// became dirty after the reads began must be in memory, else it ends the chunk.
     fn write_batch<P: Payload>(&mut self, p: &mut Parts<P>, mut cursor: PageCursor) -> bool {
         let Some((at, most)) = self.room_for_pages(p) else { return false };
         let checkpoint = self.checkpoint.as_mut().expect("a checkpoint is in progress");
@@ -253,7 +253,7 @@ impl Checkpointer {
             return bytes;
         };
         p.stats.pages_merged += 1;
-        // Whoever could not read it where it was can read it where it will be.
+        // Readers that found the page damaged can read the new copy.
         p.damaged_page_moved(index, page);
         let cache = &p.cache;
         let old = |slot| cache.block(slot).old;

@@ -1,4 +1,4 @@
-//! Whether blocks that were read of a victim are those that the map means.
+//! Checks the blocks read from a victim against the map.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What garbage collection does next, decided apart from doing it.
+//! The choice of the next step of garbage collection, separate from its execution.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ pub(crate) enum Choice {
     Collect(UnitId),
     /// Units with blocks that could not be copied get another chance: what could not be read may be readable by now.
     Retry,
-    /// Nothing can be collected, and nobody needs it, or others will free units: nothing is owed.
+    /// No victim can be collected. No caller needs units, or other work will free some: the debt is forgiven.
     Wait,
     /// Nothing can be collected: a checkpoint may free metadata units.
     Checkpoint,
@@ -27,9 +27,10 @@ pub(crate) enum Choice {
 pub(crate) struct Need {
     /// The class of media of which units are to be freed.
     pub(crate) short: Option<MediaClass>,
-    /// Whether units must be emptied: the device will not write them again, or what they hold was there for too long.
+    /// Whether units must be emptied: the device cannot write the units again, or their blocks have exceeded the
+    /// maximum age.
     pub(crate) must_leave: bool,
-    /// Whether a crash would be recovered from: before that, nothing that is copied frees anything.
+    /// Whether a crash would be recovered from: copies free no units before recovery is settled.
     pub(crate) settled: bool,
     /// Whether the pool is being closed, and nothing waits for room.
     pub(crate) closing: bool,
@@ -45,12 +46,12 @@ impl Need {
     }
 }
 
-/// What decides what is done when units are short and there is no victim.
+/// The inputs of the choice when units are short and no victim exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lack {
-    /// Whether anything could not be read that was not tried again in this round.
+    /// Whether an unreadable block was not retried in this round.
     pub(crate) untried: bool,
-    /// Whether the host can take up no unit, whatever is owed.
+    /// Whether the host can open no unit, regardless of its debt.
     pub(crate) holds_host_up: bool,
     /// Whether anything is on its way that may free units, or make some ready to be opened.
     pub(crate) others_come: bool,

@@ -1,12 +1,12 @@
-//! The end of a victim, and what its last copies wait for.
+//! The end of a victim, and the wait of the last copies.
 //!
 //! The copies of a victim fill some chunks, and a part of one more. Where a unit holds few chunks that part is a good
 //! share of all copies, and its header costs room of which there is little. So these copies wait for those of the next
 //! victim, and the unit is dead a little later.
 //!
 //! Invariants:
-//! * Until all its copies are sealed, a victim is not written again: what they were copied from stays where it was.
-//! * Copies wait only for a victim that is there; without one they are sealed at once.
+//! * Until all its copies are sealed, a victim is not reset: the originals stay in place.
+//! * Copies wait only for an existing next victim, else the engine seals the copies at once.
 
 use thermocline_format::MediaClass;
 
@@ -18,8 +18,8 @@ use crate::marks::mark;
 use crate::payload::Payload;
 
 impl<P: Payload> Collector<P> {
-    /// The victim is done with when none of its copies waits to be sealed; or it waits for the last of them while the
-    /// next one is collected. Returns whether it is, or does; `lacks` is what is to be done if there is no next one.
+    /// Ends the job. The victim ends when all its copies are sealed, or the last copies wait while collection begins
+    /// the next victim. Returns whether the job ended; `lacks` is set to the next step if no next victim exists.
     pub(super) fn finish_job(&mut self, p: &mut Parts<P>, lacks: &mut Option<Choice>) -> bool {
         self.tell_victim(p);
         let waits = p.cache.copies() > 0;
@@ -34,7 +34,7 @@ impl<P: Payload> Collector<P> {
             let own = p.cache.copied().filter(|from| p.unit_of(*from) == job.victim);
             ending.copies = own.count();
             p.collection.wait(ending);
-            // At once: what waits for a victim that is not there is sealed.
+            // At once: without a next victim the waiting copies are sealed.
             *lacks = self.begin_next(p).lacks;
         } else {
             self.end_victim(p, &ending);
@@ -64,7 +64,7 @@ impl<P: Payload> Collector<P> {
         let stays = kept.iter().any(|kept| kept.contains(&victim.0));
         if left > 0 && left >= ending.at_first && !stays {
             mark!(NothingCopied);
-            // Nothing of it could be copied: blocks of a volume that is being deleted, or damaged ones.
+            // No block could be copied: the blocks are damaged, or their volume is being deleted.
             self.stuck.insert(victim.0);
         }
     }

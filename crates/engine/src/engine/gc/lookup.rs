@@ -25,31 +25,30 @@ enum Page {
     Here,
     /// It will be.
     Coming,
-    /// It must wait until others are needed no more.
+    /// The page must wait until other pages are unpinned.
     Full,
-    /// It must wait for memory.
+    /// The page must wait for memory.
     NoRoom,
     /// It cannot be read.
     Damaged,
 }
 
 impl<P> Job<P> {
-    /// Whether anything is left to look up of what was found so far.
+    /// Whether blocks found so far are still to be looked up.
     pub(super) fn is_behind(&self) -> bool {
         !self.unknown.is_empty() || self.broken || self.drains || self.search.is_some()
     }
 }
 
 impl<P> Collector<P> {
-    /// Whether anything is left to look up of what was found so far.
+    /// Whether blocks found so far are still to be looked up.
     pub(super) fn is_behind(&self) -> bool {
         self.job.as_ref().is_some_and(Job::is_behind)
     }
 }
 
 impl<P: Payload> Collector<P> {
-    /// Looks up what is left of what was found so far; `from` is where the walk goes on. Returns whether anything was
-    /// done.
+    /// Looks up the remaining blocks found so far; the walk continues at `from`. Returns whether anything was done.
     pub(super) fn look_up(&mut self, p: &mut Parts<P>, from: u32) -> bool {
         let mut job = self.job.take().expect("a job is at this step");
         if job.drains {
@@ -74,7 +73,7 @@ impl<P: Payload> Collector<P> {
         true
     }
 
-    /// Has what is known copied and sealed, so that its pages are needed no more.
+    /// Has the known blocks copied and sealed, so that collection can unpin the pages.
     fn drain(&mut self, p: &mut Parts<P>, mut job: Job<P>, from: u32) -> bool {
         if !job.valid.is_empty() {
             job.next = from;
@@ -90,8 +89,8 @@ impl<P: Payload> Collector<P> {
         over
     }
 
-    /// Looks at what headers told of pages that are in memory by now, and asks for others. Returns whether anything was
-    /// done, and whether no more can be known before other pages are needed no more.
+    /// Judges the blocks whose pages are in memory by now, and requests missing pages. Returns whether anything was
+    /// done, and whether the lookup must wait until other pages are unpinned.
     fn look_up_unknown(&mut self, p: &mut Parts<P>, job: &mut Job<P>) -> (bool, bool) {
         // In the order of pages, the first at the end.
         job.unknown.sort_by_key(|valid| std::cmp::Reverse((valid.volume, valid.lba)));
@@ -198,7 +197,7 @@ impl<P: Payload> Collector<P> {
         job.step = loop {
             let before = cursor;
             match p.next_page(&mut cursor, Wanted::Held, &mut budget) {
-                // Nobody copies what will be unmapped; of a failed write it was not even written again.
+                // Blocks of a deleted volume are not copied; after a failed write they were not even rewritten.
                 Walk::Found(volume, _) if p.volumes.map(volume).deleted => {}
                 Walk::Found(volume, page) => {
                     p.pages.need(Needs::Search, Some((volume, page)));
@@ -207,7 +206,7 @@ impl<P: Payload> Collector<P> {
                             mark!(SearchWaits);
                             break Step::Searching(before);
                         }
-                        // Who needs what stands in a damaged page must wait until it can be read.
+                        // Blocks of a damaged page must wait until the page is readable.
                         Loaded::No(_) => {}
                         Loaded::Yes if !self.search_page(p, &mut job, volume, page) => {
                             job.drains = true;
@@ -232,7 +231,7 @@ impl<P: Payload> Collector<P> {
         worked
     }
 
-    /// Looks for blocks of the victim in a page that is in memory. Returns whether it could be kept there.
+    /// Looks for blocks of the victim in a page that is in memory. Returns whether the page could stay in memory.
     fn search_page(&mut self, p: &mut Parts<P>, job: &mut Job<P>, volume: u16, page: u64) -> bool {
         let map = p.volumes.map(volume);
         let id = map.id;
@@ -250,7 +249,7 @@ impl<P: Payload> Collector<P> {
             job.chunks += 1;
             job.found += 1;
             mark!(NotFoundByHeader);
-            // The tag is all that is known of its checksum; it is what a read would be checked by.
+            // Only the tag of the checksum is known, and a read would be checked by the tag.
             let (crc, chunk, payload) = (value.tag(), job.chunks, None);
             job.valid.push(Valid { volume, id, from, crc, lba, value, at, payload, chunk });
         }

@@ -1,4 +1,4 @@
-//! Pages that must stay in memory for a victim, and what others know of it.
+//! Pages that must stay in memory for a victim, and the published state of the victim.
 
 use thermocline_format::VolumeId;
 
@@ -8,7 +8,7 @@ use crate::engine::Parts;
 use crate::payload::Payload;
 
 impl<P: Payload> Collector<P> {
-    /// Others are to know what is left of the victim.
+    /// Publishes the state of the victim.
     pub(super) fn tell_victim(&mut self, p: &mut Parts<P>) {
         let victim = self.job.as_ref().map(|job| {
             let (over, placed) = (job.step == Step::Done, job.has_placed_all());

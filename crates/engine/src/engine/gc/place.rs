@@ -17,19 +17,19 @@ use crate::write_cache::{Owners, Staged};
 impl<P: Payload> Collector<P> {
     /// Stages blocks that were read, a bounded number, if they are paid for. Returns whether it did.
     pub(super) fn place(&mut self, p: &mut Parts<P>) -> bool {
-        // The host pays for what frees its own units; the others are needed for that.
+        // The host pays for victims on its own media. Victims on other media are prerequisites.
         let own = self
             .job
             .as_ref()
             .is_some_and(|job| p.space.media_of(job.victim) == p.config.host_media());
-        // Nobody pays while all that the host writes waits for those.
+        // Copies are free of charge while every host write waits for units.
         let urgent = p.host_is_stuck() || !own;
         let idle = p.requests.is_empty() && p.cache.waiting() == 0;
         let idle = idle || p.phase == Phase::Closing;
-        // Who waits for memory earns no credit.
+        // Requests that wait for memory earn no credit.
         let idle = idle || p.pages.waiting() > 0;
         let paid = if urgent || idle { STEP } else { p.collection.pace_mut().affords(STEP) };
-        // What frees nothing is not earned either: a chunk at a time.
+        // Copies that free no units need no credit: a chunk at a time.
         let freely = self.is_emptied_for_good(p) && p.cache.copies() < MAX_LINES;
         let paid = if freely { STEP } else { paid };
         if p.copies_are_many() || !p.may_copy((p.cache.copies() + STEP) as u64) {
@@ -61,7 +61,7 @@ impl<P: Payload> Collector<P> {
         placed > 0 || stayed > 0 && !bug!(p.config, StayedIsNoWork)
     }
 
-    /// Whether the unit that is collected will not be written again, so that emptying it frees nothing.
+    /// Whether the victim is condemned, so that collection frees no unit.
     fn is_emptied_for_good(&self, p: &Parts<P>) -> bool {
         self.job.as_ref().is_some_and(|job| p.space.is_condemned(job.victim))
     }

@@ -1,4 +1,4 @@
-//! Blocks of fast volumes that leave a fast unit: whether they go to another one.
+//! Blocks of fast volumes that leave a fast unit: whether they move to another fast unit.
 
 use thermocline_format::{MediaClass, VolumeId, VolumeMedia};
 use thermocline_ftl::placement::Write;

@@ -1,4 +1,4 @@
-//! Which unit is collected next, and what is done when there is none.
+//! The choice of the next victim, and the next step without a victim.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ const DESTAGED: Victim = Victim::CostBenefit(CostBenefit::Lfs);
 const RETRIES: u32 = 16;
 
 impl<P: Payload> Collector<P> {
-    /// Decides what is done next, and does it unless that takes more than collection.
+    /// Chooses the next step, and carries the step out if collection alone can.
     pub(super) fn begin_next(&mut self, p: &mut Parts<P>) -> Collected {
         match self.choose(p) {
             Choice::Enough => Collected::nothing(),
@@ -45,7 +45,7 @@ impl<P: Payload> Collector<P> {
                 }
                 Collected::something()
             }
-            // Nothing can be copied, so nothing is owed.
+            // Without a victim the debt is forgiven.
             choice => {
                 let owed = p.collection.pace_mut().forgive();
                 match choice {
@@ -56,7 +56,7 @@ impl<P: Payload> Collector<P> {
         }
     }
 
-    /// What is done next. Changes nothing but what policies remember of their choices.
+    /// The next step. Changes only the memory that policies keep of their choices.
     fn choose(&mut self, p: &mut Parts<P>) -> Choice {
         let short = self.media_to_collect(p);
         let media = short.unwrap_or(p.config.host_media());
@@ -75,7 +75,7 @@ impl<P: Payload> Collector<P> {
         if self.round.done != done {
             self.round = Round { done, ..Round::default() };
         }
-        // What is emptied for good takes room and frees none, and hosts do not wait until all of it is.
+        // Emptying a condemned unit takes room and frees no unit. The host must not wait for the whole unit.
         let hosts_turn = self.owes_fast && short.is_some() && p.is_short(MediaClass::Fast);
         if !hosts_turn
             && self.can_destage(p)
@@ -147,7 +147,7 @@ impl<P: Payload> Collector<P> {
         p.space.free_units(MediaClass::Capacity) >= p.config.relocation_reserve() + 2
     }
 
-    /// The media of which units are to be freed next: those for capacity first, since what is destaged needs them.
+    /// The media of which units are to be freed next: capacity units first, since destage needs capacity units.
     fn media_to_collect(&mut self, p: &mut Parts<P>) -> Option<MediaClass> {
         if p.is_short(MediaClass::Capacity) {
             let tiered = p.config.geometry.is_tiered();
@@ -159,7 +159,7 @@ impl<P: Payload> Collector<P> {
         (fast && self.can_destage(p)).then_some(MediaClass::Fast)
     }
 
-    /// What `policy` chooses, if copying it gains anything.
+    /// The victim that `policy` chooses, if collecting the victim gains room.
     fn best_victim(
         &mut self,
         p: &mut Parts<P>,
@@ -173,7 +173,7 @@ impl<P: Payload> Collector<P> {
         let geometry = &p.config.geometry;
         let blind = bug!(p.config, VictimOnItsWay);
         let on_media = if blind { p.flights.sealed() } else { p.flights.completed() };
-        // A unit without a valid block is dead already; what is on its way to media cannot be read from there.
+        // A unit without a valid block is dead already. Blocks in flight cannot be read from media.
         let allowed = |unit: UnitId| {
             units.valid_count(unit) > 0
                 && p.space.newest_chunk(unit) <= on_media
@@ -190,14 +190,14 @@ impl<P: Payload> Collector<P> {
             _ => None,
         };
         own.or_else(|| policy.choose_where(units, all, now, &mut p.rng, allowed))
-            // Copying it must take less than the unit that it frees, where it takes room on the same media.
+            // On the same media, the copies must take less room than the freed unit.
             .filter(|&unit| {
                 media == MediaClass::Fast || u64::from(p.space.units().valid_count(unit)) < p.dense
             })
     }
 
-    /// A unit that the device will not write again, and that holds something; of a write that failed, not before it is
-    /// done elsewhere.
+    /// A condemned unit with valid blocks. After a failed write, the unit qualifies only once the write is done
+    /// elsewhere.
     fn condemned_unit(&self, p: &Parts<P>) -> Option<UnitId> {
         let (units, metadata) = (p.space.units(), p.config.metadata_class());
         p.space.condemned().find(|&unit| {
@@ -247,7 +247,7 @@ impl<P: Payload> Collector<P> {
         self.round.victims += 1;
         let valid = p.space.units().valid_count(victim);
         let end = p.space.units().written(victim);
-        // What is destaged takes no room where it was.
+        // Destaged blocks take no room on the fast devices.
         let fast = p.space.media_of(victim) == MediaClass::Fast;
         let dense = if fast { u64::MAX } else { p.dense };
         if fast == p.config.geometry.is_tiered() {

@@ -1,8 +1,9 @@
-//! What pages on media lead to in place of the blocks that the tail says are elsewhere: it counts no more.
+//! Bases: the old locations, in pages on media, of blocks that the tail has moved or trimmed. The old locations become
+//! invalid.
 //!
-//! The pages are read one after the other, and nothing of them is kept but what changes: so an opening needs no memory
-//! for all that the tail touches. What units hold must be right before any is written: those that were reset since the
-//! checkpoint count as full of what was replaced.
+//! The opening reads the pages in turn and keeps only the changed entries. Memory therefore does not grow with the
+//! tail. The valid counts must be right before the first write: units reset since the checkpoint still count the
+//! replaced blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -32,7 +33,7 @@ struct Reading {
     volume: u16,
     page: u64,
     at: MapEntry,
-    /// What the tail unmaps of it.
+    /// The blocks of the page that the tail unmaps.
     unmapped: Option<OfPage>,
     /// How often it may still be read.
     tries: u8,
@@ -41,9 +42,9 @@ struct Reading {
 /// How far the pages that the tail changes have been read.
 #[derive(Debug)]
 pub(super) struct Bases {
-    /// Where the walk through those that are patched goes on; `None` behind the last.
+    /// Next position of the walk through the patched pages; `None` behind the last page.
     next: Option<PageCursor>,
-    /// Those on their way, by number.
+    /// Pages being read, by number.
     reading: BTreeMap<usize, Reading>,
     asked: usize,
     /// How many of these are read for what the tail unmaps.
@@ -60,7 +61,7 @@ impl Default for Bases {
 }
 
 impl Bases {
-    /// The page that is being read with this number, and where it is.
+    /// The page being read as number `index`, and its location.
     pub(super) fn page(&self, index: usize) -> Option<(u16, u64, MapEntry)> {
         let reading = self.reading.get(&index)?;
         Some((reading.volume, reading.page, reading.at))
@@ -83,7 +84,7 @@ impl<P: Payload> Recovery<P> {
         self.read_unmapped(p) || self.read_patched(p)
     }
 
-    /// Asks for some of the pages of which the tail unmaps blocks. They may be patched when they were read.
+    /// Asks for some of the pages of which the tail unmaps blocks. The pages may be patched after the read.
     fn read_unmapped(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
         while self.asked < ASKED
@@ -158,7 +159,7 @@ impl<P: Payload> Recovery<P> {
                 Ok(())
             }
             None if !cut && self.is_known_unreadable(volume, page) => {
-                // What it leads to in their place goes on counting until it can be read.
+                // The bases in an unreadable page keep counting until the page is readable.
                 mark!(TailPageUnreadable);
                 if let Some(unmapped) = unmapped {
                     p.volumes.map_mut(volume).unmap_unread(page, &unmapped.blocks);

@@ -15,8 +15,8 @@ use crate::payload::Payload;
 use crate::request::OpenError;
 
 impl<P: Payload> Recovery<P> {
-    /// Makes what the superblock units hold unreadable. A reset does that in a zone only: elsewhere the records of an
-    /// earlier pool would be found beside those of this one.
+    /// Makes the contents of the superblock units unreadable. A reset does so only in a zone. On other media an opening
+    /// would find an earlier pool's records beside the new records.
     pub(super) fn empty_superblocks(&mut self, p: &mut Parts<P>) -> Result<(), OpenError> {
         let units: Vec<UnitId> = p.config.geometry.all_superblock_units().collect();
         for unit in units {

@@ -1,5 +1,5 @@
-//! What an opening finds right in one version of a device with redundancy and wrong in another: it is written again
-//! when the opening has judged all of it, before its record.
+//! Repair of blocks that an opening finds right in one version and wrong in another. The repair follows all checks and
+//! precedes the record of the opening.
 
 use std::fmt::Debug;
 
@@ -22,7 +22,7 @@ use crate::payload::Payload;
 /// Chosen, not measured.
 const ROLLED_BACK: usize = 2;
 
-/// A chunk of the tail that one version alone has.
+/// A chunk of the tail found in only one version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Single {
     sequence: Sequence,
@@ -84,8 +84,8 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Has members filled anew that lack chunks that were flushed. Where the unit of a chunk was released, a crash amid
-    /// its reset may have left the chunk on some members alone.
+    /// Has members rebuilt that lack flushed chunks. Chunks of released units do not count: a crash during the reset
+    /// may have left such a chunk on some members only.
     pub(super) fn distrust_older(&mut self, p: &mut Parts<P>) {
         let geometry = &p.config.geometry;
         let of = |one: &Single| (geometry.device_of(one.header.at.unit), one.header.version);
@@ -108,7 +108,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// What was not flushed and counts from now on is made the same on all members.
+    /// Makes unflushed data that counts from now on the same on all members.
     pub(super) fn make_equal(&mut self, p: &mut Parts<P>) {
         for heal in std::mem::take(&mut self.unequal) {
             mark!(MadeEqual);
@@ -118,7 +118,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// The place that part `index` of what this step asked for reads, if it has a check.
+    /// The location that command `index` of the step reads, if the read has a check.
     pub(crate) fn read_of(&self, p: &Parts<P>, index: usize) -> Option<Read> {
         if self.step == Step::Doubts {
             return Some(Read::Blocks { at: self.doubtful[index].at });
@@ -127,7 +127,7 @@ impl<P: Payload> Recovery<P> {
         Some(Read::Page { at: parent.location(&p.config.geometry)? })
     }
 
-    /// The page that part `index` of what this step asked for is, and what leads to it.
+    /// The page that command `index` of the step reads, and the map entry that points at the page.
     fn page_of(&self, p: &Parts<P>, index: usize) -> Option<(PageId, MapEntry)> {
         let (volume, number, parent) = match self.step {
             Step::Roots => {
@@ -153,7 +153,7 @@ impl<P: Payload> Recovery<P> {
         p.arrived(data, nth, doubtful.at, |crc| crc == doubtful.crc)
     }
 
-    /// Whether a page that an opening read is the one that leads to it.
+    /// Whether a page read by an opening matches its parent entry.
     pub(crate) fn page_is_right(&self, p: &Parts<P>, index: usize, bytes: &PageBytes) -> bool {
         let geometry = &p.config.geometry;
         let Some((id, parent)) = self.page_of(p, index) else { return true };

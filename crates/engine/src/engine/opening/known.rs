@@ -1,5 +1,5 @@
-//! What an opening keeps of the chunks of the tail: their headers, as far as there is memory for them, and of others
-//! where they are. Those headers are read once more when it comes to them.
+//! What an opening keeps of the chunks of the tail: headers as far as memory allows, and only locations of the
+//! remaining chunks. The replay reads the remaining headers again.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -30,9 +30,9 @@ const TRIES: u8 = 4;
 pub(super) enum TailChunk {
     /// Its header.
     Kept(Arc<ChunkHeader>),
-    /// Where one is that has nothing but blocks: in which life, from which logical block on, and of how many.
+    /// A chunk with only block entries: life, first logical block and length.
     Known { sequence: Sequence, life: u32, block: u32, blocks: u32 },
-    /// One that was replayed, or is gone.
+    /// A chunk that was replayed, or is lost.
     Over(Sequence),
 }
 
@@ -45,7 +45,7 @@ impl TailChunk {
         }
     }
 
-    /// Its header, if that is kept.
+    /// The header, if kept in memory.
     pub(super) fn header(&self) -> Option<&ChunkHeader> {
         match self {
             TailChunk::Kept(header) => Some(header),
@@ -53,7 +53,7 @@ impl TailChunk {
         }
     }
 
-    /// The unit, its generation, and the logical blocks of the unit; `None` of one that is gone.
+    /// The unit, its generation, and the logical blocks of the unit; `None` if the chunk is over.
     pub(super) fn extent(&self, lives: &[Life]) -> Option<(UnitId, Generation, Range<u32>)> {
         match *self {
             TailChunk::Kept(ref header) => {
@@ -68,7 +68,7 @@ impl TailChunk {
         }
     }
 
-    /// What else it says, if that is kept: chunks with anything but blocks are.
+    /// The entries of a kept header. Headers with entries other than blocks are always kept.
     pub(super) fn entries(&self) -> &[Entry] {
         self.header().map_or(&[], |header| &header.entries)
     }
@@ -77,11 +77,11 @@ impl TailChunk {
 /// Which headers are kept, and which are being read once more.
 #[derive(Debug)]
 pub(super) struct Headers {
-    /// Entries that there is memory for still.
+    /// Number of entries that still fit into memory.
     room: u64,
     /// Chunks that are being read once more, and how often they may still be.
     reading: BTreeMap<usize, u8>,
-    /// Up to which chunk that was asked for.
+    /// End of the chunks whose headers were requested again.
     asked: usize,
 }
 
@@ -175,14 +175,14 @@ impl<P: Payload> Recovery<P> {
             self.tail[number] = TailChunk::Over(sequence);
             return Ok(());
         }
-        // It was there a moment ago: what cannot be read now is not lost.
+        // The header was read before: a read error now is not a loss.
         let lost = OpenError::ChunksLost { missing: 1, first: sequence.0 };
         Err(if done.is_none() { OpenError::Device } else { lost })
     }
 }
 
 impl<P> Recovery<P> {
-    /// The header that is replayed next, if it is there; none of it is kept.
+    /// Takes the next header to replay, if in memory.
     pub(super) fn next_header(&mut self) -> Option<(usize, Option<Arc<ChunkHeader>>)> {
         let number = self.replayed;
         let chunk = self.tail.get_mut(number)?;

@@ -7,7 +7,7 @@ use crate::device::UnitCondition;
 use crate::space::Space;
 
 impl<P> Recovery<P> {
-    /// Whether it is durable that a listed life was released.
+    /// Whether the release of a listed life is durable.
     pub(super) fn was_released(&self, listed: &OpenUnit) -> bool {
         let entry = self.released.get(&(listed.next.unit.0, listed.generation));
         entry.is_some_and(|entry| *entry <= self.whole)
@@ -21,7 +21,7 @@ impl<P> Recovery<P> {
         life.replays && life.only_pages && !space.held_pages(unit) && !released
     }
 
-    /// Whether nothing was found of a life since its unit was reset, and nothing keeps it from being written to.
+    /// Whether the life has no chunks since the reset of its unit, and the unit is writable.
     pub(super) fn is_untouched(&self, life: &Life) -> bool {
         let report = self.reports[life.listed.next.unit.index()];
         let empty = report.written.is_none_or(|written| written == 0);

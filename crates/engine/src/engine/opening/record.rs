@@ -46,9 +46,9 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// The newest record that counts: one on the device that is the home of its own geometry. Every other device must
-    /// have one of the same opening, or of one that was broken off; but for those that are attached now. None may say
-    /// that the home had a newer one.
+    /// The newest record that counts: the device of the record must be the home of the record's geometry. Every other
+    /// device must have a record of the same opening, or of an interrupted opening; devices being attached are exempt.
+    /// No record may confirm a newer record on the home.
     fn newest_record(
         &mut self,
         p: &mut Parts<P>,
@@ -104,8 +104,8 @@ impl<P: Payload> Recovery<P> {
         Ok(newest)
     }
 
-    /// An error if the pool was last opened with its home on a device that is to be given up. Labels on other devices
-    /// say so, whose records are older than those of the home.
+    /// An error if the pool was last opened with its home on a device that is to be given up. The records on other
+    /// devices name the home, although they are older than the home's records.
     fn keeps_home(&self, p: &Parts<P>, records: &[Superblock]) -> Result<(), OpenError> {
         let newest = records.iter().max_by_key(|record| (record.epoch, record.revision));
         let home = newest.map(|record| record.geometry.home());
@@ -159,7 +159,7 @@ fn is_newest_alone(records: &[Superblock]) -> bool {
     records.iter().filter(|record| Some(number(record)) == newest).count() == 1
 }
 
-/// An error if the devices that remain cannot hold what there is.
+/// An error if the remaining devices cannot hold the pool's data.
 pub(super) fn holds_all_of<P: Payload>(p: &Parts<P>, record: &Superblock) -> Result<(), OpenError> {
     let devices = p.config.geometry.devices();
     if devices.iter().any(|device| device.state == DeviceState::Lost) {

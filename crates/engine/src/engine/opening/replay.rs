@@ -57,7 +57,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Does once more what a chunk says. The record knows all volumes below its next: one that it has not was deleted.
+    /// Applies the entries of a chunk. The record lists every volume below `next_volume`: a missing volume was deleted.
     pub(super) fn replay(&mut self, p: &mut Parts<P>, number: usize, header: &ChunkHeader) {
         let next = self.record.as_ref().expect("a superblock was chosen").next_volume;
         let (torn, unmapped) = (&self.torn, &mut self.unmapped);
@@ -150,7 +150,7 @@ impl<P: Payload> Recovery<P> {
         p.volumes.map_mut(volume).evict(page, Forget::default(), |_, _, _| false);
     }
 
-    /// Counts what a page leads to, or what its patch says.
+    /// Counts the blocks of a page, or of its patch.
     fn count_page(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
         let values = p.values_in(volume, page);
         self.count(p, values.into_iter().map(|(_, value)| value).collect());
@@ -212,7 +212,8 @@ impl<P: Payload> Recovery<P> {
     }
 }
 
-/// Takes over a life that something was written to. It goes on if it `may`, and can.
+/// Takes over a life with written chunks. Writing continues in the unit if the caller permits (`may`) and the unit
+/// qualifies.
 fn adopt_life<P: Payload>(
     p: &mut Parts<P>,
     life: &Life,
@@ -279,7 +280,7 @@ fn adopt_unlisted<P: Payload>(p: &mut Parts<P>, unit: UnitId, report: UnitReport
     p.space.bury(unit);
 }
 
-/// Metadata units are told from others by the pages in them, and those of arrivals by where they are.
+/// The pages in a unit identify a metadata unit. The media identifies a unit of arrivals.
 fn class_of<P: Payload>(p: &Parts<P>, unit: UnitId) -> Class {
     let metadata = p.space.held_pages(unit);
     match (metadata, p.space.media_of(unit)) {

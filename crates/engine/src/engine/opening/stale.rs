@@ -1,10 +1,11 @@
-//! What an opening in spite of a loss finds in the maps: blocks whose place holds another one by now.
+//! Stale map entries, found by an opening in spite of a loss: the location of the block now holds another block.
 //!
-//! A unit is reset when the log says that none of its blocks is valid any more. If a chunk that said so of one is lost,
-//! the page on media leads there still. Where the tail has written to that place again, both would count as one, and
-//! the unit be emptied while the other is valid. So the earlier one is lost: reading it is an error, as it would be for
-//! its checksum, until it is written again or trimmed. Nor is anything left in a unit that was reset and not written
-//! since: as long as blocks counted there, the pool might have no empty unit, and never get to a checkpoint.
+//! A unit is reset when the log says that none of its blocks is valid any more. If the chunk with such a log entry is
+//! lost, the page on media still points into the unit. If the tail wrote to the location again, old and new block would
+//! share one count, and the unit could be emptied while the new block is valid. So the earlier block becomes lost. A
+//! read is an error, as a wrong checksum would be, until the host writes or trims the block. Nor is anything left in a
+//! unit that was reset and not written since: as long as blocks counted there, the pool might have no empty unit, and
+//! never get to a checkpoint.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -21,14 +22,13 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::Extent;
 
-/// What stands where the tail wrote, and what the pages on media say that it wrote over.
+/// The blocks that the tail wrote, and the map entries on media that they made stale.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    /// What stands at each address that the tail wrote to. Takes some 20 bytes for each block of the tail, in openings
-    /// in spite of a loss alone.
+    /// The block at each address that the tail wrote to. Takes some 20 bytes for each block of the tail, in openings in
+    /// spite of a loss alone.
     stands: FxHashMap<u64, Value>,
-    /// Units to which the tail wrote nothing but pages and control entries, and those that nothing was written to since
-    /// they were reset.
+    /// Units with only pages and control entries of the tail, and units without writes since their reset.
     of_metadata: FxHashSet<u32>,
     empty: FxHashSet<u32>,
     /// Blocks of volumes that pages on media lead elsewhere than where they are.
@@ -87,7 +87,7 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
-    /// Makes lost what is stale, before anything is replayed.
+    /// Makes stale blocks lost, before the replay.
     pub(super) fn apply_stale(&mut self, p: &mut Parts<P>) {
         let mut run: Option<Extent> = None;
         for (volume, lba) in std::mem::take(&mut self.stale.blocks) {

@@ -20,8 +20,8 @@ use crate::marks::mark;
 use crate::payload::Payload;
 use crate::request::OpenError;
 
-/// How often a block that may be torn is read before its place counts as unreadable. A torn one that is taken for whole
-/// hides the version before it for good, so an error that passes must not decide. Chosen, not measured.
+/// How often a block that may be torn is read before its place counts as unreadable. A torn block taken for whole hides
+/// the previous version for good, so a transient error must not decide. Chosen, not measured.
 const READ_TRIES: u8 = 4;
 
 /// Chunks that are not there: how many, and the wrapping sum of their sequences.
@@ -49,9 +49,9 @@ impl Life {
 
     /// A chunk was found; if it is `taken` and within the reach of the walk, it is to be replayed.
     ///
-    /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. What was
-    /// out of reach of that attempt stays away, or a block would change though nobody wrote it.
-    /// It may be of another class, since that attempt found the unit empty.
+    /// An attempt to open the pool that was cut short may have written into the hole that ended its own walk. Chunks
+    /// out of reach of the earlier attempt stay excluded, or a block would change without a write. It may be of another
+    /// class, since that attempt found the unit empty.
     fn meet(
         &mut self,
         header: &ChunkHeader,
@@ -114,7 +114,7 @@ impl<P: Payload> Recovery<P> {
         let geometry = &p.config.geometry;
         let listed = || record.open_units.iter().map(|listed| listed.next.unit);
         let lost = |unit: UnitId| geometry.state_of(unit) == DeviceState::Lost;
-        // Since the record says that a device is lost, nothing is written to it.
+        // A device that the record marks lost gets no writes.
         let news =
             |unit: &UnitId| lost(*unit) && record.geometry.state_of(*unit) != DeviceState::Lost;
         let first = listed().find(news);
@@ -244,7 +244,7 @@ impl<P: Payload> Recovery<P> {
         Ok(())
     }
 
-    /// Reads every block above the durable sequence: one that was torn does not count.
+    /// Reads every block above the durable sequence: a torn block does not count.
     pub(super) fn read_doubtful(&mut self, p: &mut Parts<P>) {
         let geometry = p.config.geometry;
         let mut wanted = Vec::new();
@@ -301,7 +301,7 @@ impl<P: Payload> Recovery<P> {
 }
 
 /// Which of the numbers from `from` to `until` are not `known`, which are in order and each there once, and the first
-/// of them, or 0. Numbers that nobody wrote may be far apart, so they are not gone through one by one.
+/// of them, or 0. Unused numbers may form large gaps, so the search skips whole gaps.
 fn missing(from: Sequence, until: Sequence, known: &[Sequence]) -> (Deficit, Sequence) {
     if until < from {
         return (Deficit::default(), Sequence(0));

@@ -1,8 +1,7 @@
 //! Blocks that the tail unmaps, of pages that are on media only.
 //!
-//! Whether such a page leads to anything in their place is not known before it is read. Until then they take a bit
-//! each: file systems trim all that they do not use, over and over, and each page that they touch would take 4 KiB with
-//! its entries.
+//! Whether such a page maps the blocks is unknown before the page is read. Until then each block takes a bit. File
+//! systems trim all unused blocks repeatedly, and every touched page would take 4 KiB with its entries.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,9 +17,9 @@ use crate::payload::Payload;
 /// What the tail unmaps of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfPage {
-    /// The blocks, but for those that are mapped again.
+    /// The blocks, except blocks that are mapped again.
     pub(super) blocks: Bits,
-    /// Where the page was that the map leads to no more, since the volume became smaller.
+    /// Location of a page that the map no longer points at, since the volume became smaller.
     pub(super) cut: Option<MapEntry>,
 }
 
@@ -52,7 +51,8 @@ impl Unmapped {
         }
     }
 
-    /// A page that is on media only goes: all that it leads to counts no more, but for what its patch says that of.
+    /// Unmaps a page that is only on media. All its blocks become invalid, except blocks that the patch already marks
+    /// as discounted.
     fn cut(&mut self, volume: u16, page: u64, map: &VolumeMap) {
         mark!(CutByTail);
         let (mut blocks, at) = ([u64::MAX; PAGE_ENTRIES / 64], map.page_at(page));

@@ -1,4 +1,4 @@
-//! Blocks that count: what leads to them, and whether what was read is what it should be.
+//! Blocks that count: their parent entries, and the check of their contents.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ use crate::map::Value;
 use crate::payload::Payload;
 use crate::request::Extent;
 
-/// A block that counts when something leads to it: a user's, or a page of a map.
+/// A user block or a map page, which counts if a parent entry points at the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(super) volume: VolumeId,
@@ -19,12 +19,12 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Where it is, and its tag.
+    /// The location and the tag.
     pub(crate) fn value(&self) -> Value {
         self.value
     }
 
-    /// Whether a map, or what leads to a page of one, points at this self.
+    /// Whether a map, or the parent entry of a page, points at the block.
     pub(super) fn counts<P: Payload>(self, p: &Parts<P>) -> bool {
         let Counted { volume, lba: Lba(lba), value } = self;
         if volume.is_user() {

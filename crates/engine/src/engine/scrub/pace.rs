@@ -17,8 +17,8 @@ const RESTS: u64 = 9;
 /// The same factor while hosts or the engine use the devices. Chosen, not measured.
 const YIELDS: u64 = 99;
 
-/// After a host's request others are expected for so long. Chosen, not measured: a client that waits for each of its
-/// requests asks again within that.
+/// Time after a host request in which further requests are expected. Chosen, not measured: a client with one request in
+/// flight sends the next request within this time.
 const QUIET: Time = Time::micros(10_000);
 
 /// The longest time for which a scrub yields, so that it ends on a device that is always busy. Chosen, not measured.
@@ -36,7 +36,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// That of a scrub that begins.
+    /// The pace of a new scrub.
     pub(crate) fn new(now: Time) -> Pace {
         Pace { began: now, idle: now, busy: now }
     }

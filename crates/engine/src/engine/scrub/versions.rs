@@ -1,8 +1,7 @@
-//! What a scrub does on devices with redundancy: every version of what counts is read and compared.
+//! Scrub on devices with redundancy: every version of every valid block is read and compared.
 //!
-//! A block that one version has wrong is written again from one that has it right. What the members hold beside the
-//! blocks, parity among it, is made to agree with them at the end of a unit, and only where all of its blocks were
-//! right.
+//! A block with a wrong version is rewritten from a right version. What the members hold beside the blocks, parity
+//! among it, is made to agree with them at the end of a unit, and only where all of its blocks were right.
 
 use std::fmt::Debug;
 
@@ -26,7 +25,7 @@ pub(super) struct Disputed {
     at: Location,
     /// Logical blocks of the header.
     blocks: u32,
-    /// The version that alone has it; `None` if several do.
+    /// The only version with the header; `None` if several do.
     only_in: Option<Version>,
 }
 
@@ -38,7 +37,7 @@ impl Disputed {
 }
 
 impl Scrubber {
-    /// Another version than the one that was read first has right what stands at `at`.
+    /// The first version read is wrong at `at`, and another version is right.
     pub(crate) fn version_was_wrong<P: Payload>(&mut self, asked: &Op<P>, at: Location) {
         let scrubs = matches!(asked, Op::ScrubRead { .. } | Op::ScrubVersion { .. });
         if scrubs && let Some(mut scrub) = self.scrubs.pop_front() {
@@ -47,7 +46,7 @@ impl Scrubber {
         }
     }
 
-    /// Blocks were read without a member. Where others have them right they were written again by now.
+    /// Blocks were read without a member. Blocks that other versions have right were already rewritten.
     pub(crate) fn version_read<P: Payload>(
         &mut self,
         p: &mut Parts<P>,

@@ -1,4 +1,4 @@
-//! Writes that fail: what still counts of them goes elsewhere, before all else.
+//! Failed writes: their valid blocks and entries are written elsewhere, before all other data.
 
 use thermocline_format::{Entry, Location, Sequence, VolumeId};
 use thermocline_types::{Class, Lba};
@@ -12,8 +12,8 @@ use crate::payload::Payload;
 use crate::write_cache::{Owner, Staged};
 
 impl<P: Payload> Parts<P> {
-    /// Has a failed flight wait for all that was sealed behind it: what superseded its blocks may be in any of that,
-    /// and until it is on media, neither is there.
+    /// Has a failed flight wait for all that was sealed behind it: newer versions of the failed blocks may be in any
+    /// later chunk. Until the later chunks are on media, neither version is.
     pub(crate) fn await_successors(&mut self, sequence: Sequence) {
         if self.phase_failed() || bug!(self.config, SuccessorsNotAwaited) {
             return;
@@ -88,7 +88,7 @@ impl<P: Payload> Parts<P> {
         blocks.collect()
     }
 
-    /// What is left to say of a control entry whose chunk failed, now that others came after it.
+    /// The part of a failed control entry that later entries have not overridden.
     fn still_true(&self, entry: Entry) -> Vec<Entry> {
         let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
         match entry {
@@ -155,7 +155,8 @@ impl<P: Payload> Parts<P> {
         }
         let waits = owner.is_some();
         let failed = Value::new(self.config.geometry.address(at), crc);
-        // Written again while it was on its way: what replaces it may wait for the host's turn, this must not.
+        // The host wrote the block again while in flight. The replacement may wait for the host's turn; this block must
+        // not wait.
         let below = match self.volumes.map(volume).look_up(lba) {
             Some(Mapping::At(value)) if value == failed => false,
             Some(Mapping::Staged(slot)) if waits && self.cache.block(slot).old == Some(failed) => {

@@ -44,7 +44,7 @@ mod tests {
     use crate::config::Config;
     use crate::engine::parts::testing::staged;
 
-    /// A block that packs to so many bytes.
+    /// A block with the given packed size.
     #[derive(Clone, Debug)]
     struct Packs(usize);
 

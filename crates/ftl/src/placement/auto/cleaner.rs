@@ -39,7 +39,7 @@ impl Cleaner {
         self.listed.clear();
     }
 
-    /// The unit of `range` that `rule` cleans next; `None` if none that is allowed has room to gain.
+    /// The unit of `range` that `rule` cleans next; `None` if no allowed unit has room to gain.
     pub(super) fn choose(
         &mut self,
         rule: Rule,
@@ -57,7 +57,7 @@ impl Cleaner {
                 && range.contains(&unit.0)
                 && allowed(*unit)
         };
-        // What is empty costs nothing, listed or not.
+        // Empty units cost nothing, listed or not.
         let empty =
             units.emptiest_closed(range.clone()).filter(|&unit| units.valid_count(unit) == 0);
         if let Some(empty) = empty.filter(may) {

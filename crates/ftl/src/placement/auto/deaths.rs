@@ -13,7 +13,7 @@ const AGES: usize = 24;
 /// Capacities of host writes between two censuses, and half-life of the table.
 const CENSUS: f32 = 1.0 / 128.0;
 const HALF_LIFE: f32 = 0.5;
-/// Deaths that an entry of the table starts with, at the rate of its class. At any other rate such a prior ruins it.
+/// Deaths that an entry of the table starts with, at the rate of its class. A prior at any other rate ruins the entry.
 const ENTRY_PRIOR: f32 = 8.0;
 /// Deaths that a class starts with, at the mean rate of one per capacity.
 const CLASS_PRIOR: f32 = 2.0;
@@ -80,7 +80,7 @@ impl DeathRates {
 
     /// To be called before a victim is chosen; takes a census when one is due.
     pub(super) fn census(&mut self, units: &Units, range: Range<u32>, now: u64) {
-        // The numbers of units may have gaps: those of other media, or of devices that are gone.
+        // Unit numbers may have gaps: units of other media, or of removed devices.
         if self.seen.len() < range.end as usize {
             self.seen.resize(range.end as usize, Seen::default());
         }

@@ -1,4 +1,4 @@
-//! The drive below a miniature: it writes what comes one after the other, whatever unit of the log it is for.
+//! The drive below a miniature: the drive appends all writes in order of arrival, whatever the unit of the log.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use thermocline_types::{Class, UnitId};
 use super::super::Below;
 use crate::Units;
 
-/// Units that are kept free: one for what is written, one for what is copied.
+/// Units that are kept free: one for host writes, one for copies.
 const RESERVE: usize = 2;
 /// Blocks of the shortest units. Chosen, not measured: of fewer, some are empty by chance.
 const SHORTEST: u64 = 8;
@@ -18,7 +18,7 @@ const NOTHING: u32 = u32::MAX;
 /// 1.3 times as many below two classes and 1.8 times below fourteen, why is not known.
 pub(super) const WEIGHT: f32 = 1.8;
 
-/// What is written, and what is copied: drives keep these apart.
+/// Host writes and copies: drives keep the two streams apart.
 const STREAMS: usize = 2;
 const WRITTEN: usize = 0;
 const COPIED: usize = 1;
@@ -33,15 +33,15 @@ pub(super) struct Drive {
     places: Vec<u32>,
     /// The block of the log at each place.
     blocks: Vec<u32>,
-    /// Blocks that the log copied and has not written yet: it spreads them evenly among those of the host.
+    /// Blocks that the log copied and has not written yet: the log spreads copies evenly among host writes.
     copies: VecDeque<u32>,
-    /// How many of them it writes for each of the host's, and what is left of that.
+    /// Copies written per host write, and the fraction carried over.
     rate: f32,
     credit: f32,
 }
 
 impl Drive {
-    /// Below a log of `units` units of `per_unit` blocks, as `below` says; `None` if it keeps units apart.
+    /// Below a log of `units` units of `per_unit` blocks, as `below` says; `None` if the drive keeps units apart.
     pub(super) fn new(below: Below, units: u32, per_unit: u32) -> Option<Drive> {
         let Below::Mixed { spare, units: own } = below else { return None };
         let exported = u64::from(units) * u64::from(per_unit);
@@ -62,8 +62,8 @@ impl Drive {
         })
     }
 
-    /// The host writes block `at` of the log, of which nothing is held. Returns the blocks that were copied for it, and
-    /// for those that the log copied.
+    /// The host writes block `at` of the log, of which nothing is held. Returns the blocks that the drive copied, for
+    /// the host's block and for copies of the log.
     pub(super) fn write(&mut self, at: u32) -> u32 {
         let mut copied = self.receive(at);
         self.credit += self.rate;
@@ -81,11 +81,11 @@ impl Drive {
         self.copies.push_back(at);
     }
 
-    /// The log has copied what was valid of one of its units, `valid` of `length` blocks, and needs what it wrote at
-    /// `from` to `from + length` no more. Returns the blocks that were copied meanwhile.
+    /// The log has copied the `valid` of `length` blocks of a unit at `from`, and no longer needs the unit. Returns the
+    /// blocks that the drive copied meanwhile.
     pub(super) fn collected(&mut self, from: u32, valid: u32, length: u32) -> u32 {
         let mut copied = 0;
-        // Those of the unit before.
+        // Copies left from the previous unit.
         while self.copies.len() > valid as usize {
             let copy = self.copies.pop_front().expect("there are more");
             copied += self.receive(copy);
@@ -135,7 +135,7 @@ impl Drive {
         }
     }
 
-    /// Cleans the emptiest unit. Returns the blocks that were copied; `None` if there is nothing to gain.
+    /// Cleans the emptiest unit. Returns the blocks that were copied; `None` if a copy would gain no room.
     fn collect(&mut self) -> Option<u32> {
         let length = self.units.blocks_per_unit();
         let victim = self.units.emptiest_closed(0..self.units.count())?;

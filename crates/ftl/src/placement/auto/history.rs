@@ -17,14 +17,14 @@ pub(super) const NO_GAP: u32 = 31;
 const TIME_MODULUS: u32 = 256;
 /// Ages are pinned here, and intervals from here on are as none: no rule tells apart what is well beyond a capacity.
 const OLDEST: u32 = 184;
-/// Times that the sweep visits all blocks per capacity: every 64 ticks, so that each is met before its time wraps.
+/// Times that the sweep visits all blocks per capacity: every 64 ticks, before the time of a block wraps.
 const SWEEPS: u64 = 2;
 /// Bits of the mantissa of either count. With one bit for the slow one, Zipf 1.0 and 0.8 lost 1.3 %.
 const FAST_BITS: u32 = 1;
 const SLOW_BITS: u32 = 2;
 
-/// Blocks of which each has a history of its own, 1 TiB: 768 MiB. On larger drives two neighbours have one, or four,
-/// and so on: that of the first of them.
+/// Blocks of which each has a history of its own, 1 TiB: 768 MiB. On larger drives two neighbours share a history, or
+/// four, and so on: the history of the first neighbour.
 const OWN: u64 = 1 << 28;
 
 /// Write history of all blocks, 24 bits each: `time:8 | gap:5 | fast:5 | slow:6`; 0 is a block that was never written.
@@ -34,8 +34,8 @@ const OWN: u64 = 1 << 28;
 /// * fast, slow: rewrites counted with half-lives of 1/4 and 16 capacities, as floats of 4 bits exponent and 1 or 2
 ///   bits mantissa, rounded at random so that the expectation is kept, and decayed when they are looked at.
 ///
-/// What was noted of the first of some neighbours stands for all of them. Were all noted in one word, what is written
-/// one behind the other would seem to be rewritten at once.
+/// The history of the first of several neighbours represents the group. If every neighbour updated the word, a
+/// sequential write would look like an immediate rewrite.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct History {
     words: PerBlock<Word>,

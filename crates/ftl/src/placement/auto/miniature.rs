@@ -74,13 +74,13 @@ pub(super) struct Miniature {
     /// The group at each place.
     groups: Vec<u32>,
     cleaner: Cleaner,
-    /// What is below it, if that copies as well.
+    /// The drive below, if the drive copies as well.
     drive: Option<Drive>,
     /// Blocks copied lately, by it and, with their weight, by the drive; the owner lets it decay.
     pub(super) copies: f32,
 }
 
-/// What the rule did is what counts; two miniatures are equal if they will do the same.
+/// Compares only the outcome of the rule: miniatures with equal rule, groups and copies are equal.
 impl PartialEq for Miniature {
     fn eq(&self, other: &Miniature) -> bool {
         self.rule == other.rule && self.groups == other.groups && self.copies == other.copies
@@ -171,7 +171,7 @@ impl Miniature {
         at
     }
 
-    /// Opens a unit for `class`; if none is free, returns the nearest class that has one open.
+    /// Opens a unit for `class`; without a free unit, returns the nearest class with an open unit.
     fn open(&mut self, class: u8) -> u8 {
         if let Some(unit) = self.free.pop() {
             self.units.open(unit, Class(class));

@@ -40,7 +40,7 @@ impl Rule {
     pub(super) const ALL: [Rule; 5] =
         [Rule::Recency, Rule::SlowRate, Rule::FastRate, Rule::Single, Rule::Apart];
 
-    /// The one that is followed at first. What a drive below has mixed once it copies for long.
+    /// The rule to begin with. Data mixed by a drive below is copied for long.
     pub(super) fn first(below: Below) -> Rule {
         match below {
             Below::Apart => Rule::Recency,
@@ -60,8 +60,8 @@ impl Rule {
         }
     }
 
-    /// How long host writes of `class` are expected to live, in whole octaves above a capacity. Of those that the rule
-    /// does not tell apart, the long-lived are what a drive keeps.
+    /// How long host writes of `class` are expected to live, in whole octaves above a capacity. Among blocks that the
+    /// rule does not distinguish, a drive keeps the long-lived blocks.
     pub(super) fn octave(self, class: u8) -> i32 {
         match self {
             Rule::Recency => i32::from(class) - i32::from(HOST_OCTAVES - 1),
@@ -71,7 +71,7 @@ impl Rule {
         }
     }
 
-    /// The class of a block that is copied; its past is asked for if it matters.
+    /// The class of a block that is copied; `past` is called only if the rule needs the past.
     #[inline]
     pub(super) fn survivor(self, past: impl FnOnce() -> Past, seen: Seen) -> u8 {
         match self {
@@ -101,8 +101,8 @@ impl Rule {
     }
 }
 
-/// Ticks that a block is expected to live on. A periodic one is expected at its interval; after that, all that is known
-/// is that it lives, and for how long.
+/// Ticks that a block is expected to live on. A periodic block is expected at its interval; later, the only evidence is
+/// the block's age.
 fn rest(past: Past) -> f32 {
     let gap = if past.gap == NO_GAP { 16.0 * TICKS as f32 } else { gap_ticks(past.gap) };
     let age = past.age as f32;

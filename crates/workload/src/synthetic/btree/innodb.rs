@@ -19,7 +19,7 @@ const EXTENT: u32 = 64;
 pub(super) struct InnoDb {
     /// What is on media of the log.
     written: u64,
-    /// Bytes of undo so far, and pages of them that were written.
+    /// Bytes of undo so far, and undo pages written.
     undo: u64,
     undo_written: u64,
     /// The half of the double write buffer that is next.

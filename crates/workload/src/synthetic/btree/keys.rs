@@ -154,13 +154,13 @@ impl Keyed for BtreeSpec {
 }
 
 impl BtreeSpec {
-    /// How long clients think after a commit; `None` if they do not, or no commit is waited for.
+    /// How long clients think after a commit; `None` without think time, or if clients do not wait for commits.
     #[must_use]
     pub fn think(&self) -> Option<Time> {
         (self.sync && self.think > Time::ZERO).then_some(self.think)
     }
 
-    /// Whether commits flush, so that clients wait for them.
+    /// Whether commits flush, and clients wait for the flush.
     #[must_use]
     pub fn commits(&self) -> bool {
         self.sync

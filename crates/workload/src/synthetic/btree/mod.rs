@@ -1,12 +1,13 @@
 //! A database of pages: InnoDB- or WiredTiger-like, of any size, in seconds.
 //!
-//! Transactions read and change pages by a skew; what they change is in a log, and the pages stay in memory until they
-//! have to be written. How they are, is what the two engines differ in:
+//! Transactions read and change pages by a skew; changes are logged, and pages stay in memory until a write is
+//! necessary. The two engines differ in the way of writing:
 //!
 //! * *InnoDB*: the log is circular, written in sectors of 512 bytes when transactions commit, and flushed. Undo records
 //!   fill pages of their own. Changed pages are written oldest first, when the log would overtake them, too many are
-//!   dirty, or memory is needed: a batch goes to the double write buffer, is flushed, and then each page to its
-//!   place. What a load makes goes to its place at once, as MariaDB has it from 10.6 on (unverified; MySQL doubles it).
+//!   dirty, or memory is needed: a batch goes to the double write buffer, is flushed, and then each page to its place.
+//!   Loaded pages go to their place at once, as in MariaDB from 10.6 on (unverified; MySQL uses the double write
+//!   buffer).
 //! * *WiredTiger*: pages are never changed in place. A page is written to the smallest room that is free, by a
 //!   checkpoint in the order of pages or by eviction; its old place is free after the next checkpoint. Interior pages
 //!   above what a checkpoint wrote are written as well. All wait in the page cache for the flush of the checkpoint,
@@ -72,7 +73,7 @@ struct Layout {
     page: u64,
 }
 
-/// Requests that wait, and how they are cut.
+/// Waiting requests, and the greatest length of a request.
 #[derive(Debug)]
 struct Out {
     waiting: VecDeque<Request>,
@@ -101,11 +102,11 @@ struct Core {
     layout: Layout,
     pool: Pool,
     out: Out,
-    /// Bytes of log that transactions produced so far.
+    /// Log bytes produced so far.
     lsn: u64,
 }
 
-/// What engines do differently.
+/// Differences between engines.
 trait PageEngine: std::fmt::Debug {
     /// Where page `page` is.
     fn place(&self, core: &Core, page: u32) -> Extent;
@@ -199,7 +200,7 @@ impl Database {
         if !changes {
             return self.law.draw(&mut self.rng);
         }
-        // No draw where the key is not set, so that such a database stays what it was.
+        // Without the key, draw no random number: the sequence of draws must not change.
         self.last = if beside > 0.0 && self.rng.unit_f64() < beside {
             (self.last + 1) % self.core.layout.count as u32
         } else {

@@ -17,7 +17,7 @@ pub(super) enum Skew {
     HotCold {
         /// Share of the pages in the first.
         data: f64,
-        /// Share of the draws that are from it.
+        /// Share of the draws from the first table.
         writes: f64,
     },
 }

@@ -18,9 +18,9 @@ pub(super) struct WiredTiger {
     /// Slot of each page.
     slots: Vec<u32>,
     free: FreeSpace,
-    /// What the next checkpoint frees.
+    /// Slots that the next checkpoint frees.
     old: Vec<u32>,
-    /// What is on media of the journal, and what the last checkpoint covers.
+    /// Journal bytes on media, and log bytes covered by the last checkpoint.
     written: u64,
     covered: u64,
     /// Where the next interior page goes.
@@ -32,7 +32,7 @@ pub(super) struct WiredTiger {
 }
 
 impl WiredTiger {
-    /// All pages in order, behind them what is free.
+    /// All pages in order, followed by the free space.
     pub fn new(layout: &Layout) -> WiredTiger {
         let mut free = FreeSpace::new(Extent { start: 0, length: layout.pages.length });
         let all = free.take(0, layout.count * layout.page);
@@ -49,8 +49,8 @@ impl WiredTiger {
         }
     }
 
-    /// Writes `page` to the smallest room that is free and holds it (WiredTiger's manual: `block_allocation` is `best`
-    /// unless it is set); `false` if there is none until a checkpoint.
+    /// Writes `page` to the smallest free room that fits (WiredTiger's manual: `block_allocation` defaults to `best`).
+    /// Returns `false` if no room fits before the next checkpoint.
     fn write(&mut self, core: &mut Core, page: u32) -> bool {
         let size = core.layout.page;
         let Some(place) = self.free.take_best(size) else { return false };
@@ -84,7 +84,7 @@ impl WiredTiger {
     fn checkpoint(&mut self, core: &mut Core) {
         for page in core.pool.dirty() {
             if !self.write(core, page) {
-                // There is room once what was written so far is a checkpoint of its own.
+                // A checkpoint of the pages written so far frees room.
                 self.write_interior(core);
                 self.release(core);
                 assert!(self.write(core, page), "a tenth of the room is free after a checkpoint");

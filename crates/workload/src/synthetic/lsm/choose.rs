@@ -16,11 +16,11 @@ pub(super) const LEVELS: u32 = 6;
 pub(super) enum Choice {
     /// Merge these tables into tables of at most `most` bytes on `level`.
     Merge { inputs: Vec<u64>, level: u32, most: u64 },
-    /// Nothing of the next level overlaps the table: it goes there as it is.
+    /// Nothing of the next level overlaps the table: the table moves down unchanged.
     Move { table: u64, level: u32 },
 }
 
-/// What a choice is made from.
+/// The input of a choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     pub spec: &'a LsmSpec,
@@ -33,7 +33,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    /// What is to be merged next, if anything.
+    /// The next merge or move, if any.
     pub fn choose(&self) -> Option<Choice> {
         match self.spec.strategy {
             Strategy::Tiers => self.tier(&self.idle(|_| true)),
@@ -42,7 +42,7 @@ impl View<'_> {
         }
     }
 
-    /// Tables of which nothing is being made that `are` so.
+    /// Tables that match `are` and take part in no merge.
     fn idle(&self, are: impl Fn(&SortedTable) -> bool) -> Vec<&SortedTable> {
         self.tables.iter().filter(|table| !table.busy && are(table)).collect()
     }

@@ -58,7 +58,7 @@ pub const LSM_KEYS: [Key; 28] = [
     FS_KEYS[6],
 ];
 
-/// What is merged with what.
+/// Selection of the tables to merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Tables of about the same size (Cassandra's size-tiered compaction, RocksDB's universal).

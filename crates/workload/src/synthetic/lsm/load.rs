@@ -14,7 +14,7 @@ pub(super) struct Loading {
 }
 
 impl Loading {
-    /// One table of all that is loaded; under levels, tables of the usual size on the first level that they fit in.
+    /// A single table of all loaded data; under levels, tables of the usual size on the first level with enough room.
     pub fn new(spec: &LsmSpec, sizes: &Sizes, space: &KeySpace) -> Loading {
         let share = sizes.load as f64 / sizes.keys as f64;
         if sizes.load == 0 {

@@ -19,7 +19,7 @@ const LOG: u16 = 1;
 const FLUSH: u16 = 2;
 const METADATA: u16 = 3;
 const LOAD: u16 = 4;
-/// Names of all kinds; those that are merged more often than the last one says have its kind.
+/// Names of all kinds; tables merged more often than the last name counts also have the last kind.
 const DIRECTORIES: [&str; 10] = [
     "log", "flush", "metadata", "load", "merge-1", "merge-2", "merge-3", "merge-4", "merge-5",
     "merge-6",
@@ -35,9 +35,9 @@ pub struct LsmFacts {
     pub ingested: u64,
     /// Written to files of each kind, in the order of [`Store::directories`]; metadata are not counted.
     pub written: Vec<u64>,
-    /// In tables that are complete, those that are being merged included.
+    /// In complete tables, including inputs of running merges.
     pub live: u64,
-    /// How many tables these are.
+    /// Number of complete tables.
     pub tables: usize,
 }
 
@@ -81,19 +81,19 @@ struct Merge {
 pub struct Staging {
     /// Its size.
     pub bytes: Bytes,
-    /// What was merged so often is there; what was merged more often is not.
+    /// Most merges of a table in staging; tables merged more often are outside.
     pub level: u16,
 }
 
-/// The file systems that files are on: one, or one for staging before it.
+/// The file systems that files are on: the capacity volume, after a staging volume if configured.
 #[derive(Debug)]
 struct Volumes {
     staging: Option<FileSystem>,
-    /// Kinds of files up to this one are in staging, but for what was loaded.
+    /// Kinds of files up to `last` are in staging, except loaded tables.
     last: u16,
     capacity: FileSystem,
     base: u64,
-    /// Which of them had the last request.
+    /// Which volume had the last request.
     turn: bool,
 }
 
@@ -240,7 +240,7 @@ impl Store {
         &DIRECTORIES
     }
 
-    /// What it has done so far.
+    /// Figures so far.
     #[must_use]
     pub fn facts(&self) -> LsmFacts {
         LsmFacts {
@@ -318,7 +318,7 @@ impl Store {
         self.changed = true;
     }
 
-    /// Loads for a turn; `false` if there is nothing to load.
+    /// Loads for a turn; `false` if the load is complete.
     fn load(&mut self) -> Result<bool, NoRoom> {
         let begun = match self.load_file.take() {
             Some(begun) => Some(begun),
@@ -468,7 +468,7 @@ impl Store {
         });
     }
 
-    /// Gives the first merge a turn; returns the bytes that it wrote.
+    /// Gives the first merge a turn; returns the bytes written.
     fn merge_turn(&mut self) -> Result<u64, NoRoom> {
         let Some(mut merge) = self.merges.pop_front() else { return Ok(0) };
         let directory = (LOAD + merge.level.max(1) as u16).min(DIRECTORIES.len() as u16);
@@ -514,7 +514,7 @@ impl Store {
         }
     }
 
-    /// Puts what was merged in the place of what it was made from.
+    /// Replaces the inputs of a merge by the outputs.
     fn finish(&mut self, merge: Merge) {
         for (file, content) in merge.done {
             self.add(file, content, merge.level, merge.newest);
@@ -554,12 +554,12 @@ impl Application for Store {
 
 #[cfg(test)]
 impl Store {
-    /// A request that waits to be taken, if there is one.
+    /// The next waiting request, if any.
     pub(super) fn pending(&mut self) -> Option<Request> {
         self.volumes.next_request()
     }
 
-    /// Bytes written to all files that are there.
+    /// Bytes written to all existing files.
     pub(super) fn held(&self) -> u64 {
         let merged = self
             .merges

@@ -1,4 +1,4 @@
-//! Sorted tables, and what merging makes of them.
+//! Sorted tables and their merges.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ impl SortedTable {
     }
 }
 
-/// What is in a table.
+/// Content of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Content {
     /// The part of the keys, of 0..1.
@@ -51,7 +51,7 @@ impl Content {
         self.keys.end - self.keys.start
     }
 
-    /// This and what follows it, as one.
+    /// The union of two adjacent contents.
     fn and(&self, next: &Content) -> Content {
         let (one, other) = (self.width(), next.width());
         let mean = |a: f64, b: f64| (a * one + b * other) / (one + other);
@@ -98,7 +98,7 @@ pub(super) fn merge(inputs: &[&Content], most: u64, space: &KeySpace) -> Vec<Con
     outputs
 }
 
-/// What `inputs` hold together, cut wherever one of them begins or ends.
+/// The union of `inputs`, cut wherever an input begins or ends.
 fn pieces(inputs: &[&Content], space: &KeySpace) -> Vec<Content> {
     let mut bounds: Vec<f64> =
         inputs.iter().flat_map(|input| [input.keys.start, input.keys.end]).collect();

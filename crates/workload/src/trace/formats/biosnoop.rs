@@ -58,7 +58,7 @@ impl Columns {
     }
 }
 
-/// Whether a header has the needed columns; `None` for a line that is no header.
+/// Whether a header has the needed columns; `None` if the line is not a header.
 pub fn header(line: &[u8]) -> Option<bool> {
     let first = tokens(line).next()?;
     let is_header = first.starts_with(b"TIME(") || first == b"STARTs";

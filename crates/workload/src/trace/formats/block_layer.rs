@@ -251,7 +251,7 @@ impl BlockLayer {
         }
     }
 
-    /// Nothing more comes: what is held is decided.
+    /// The input has ended: decide all held events.
     pub fn finish(&mut self) {
         (0..self.devices.len()).for_each(|number| self.decide(number));
     }

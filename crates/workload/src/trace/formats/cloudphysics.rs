@@ -1,9 +1,9 @@
 //! CloudPhysics vscsi traces (Waldspurger et al., FAST '15), binary and as csv.
 //!
-//! Both say what was asked by its SCSI operation code; lengths are bytes, addresses 512-byte blocks. The clock of the
-//! binary records counts microseconds; that of the csv, which libCacheSim made of them, whole seconds. SYNCHRONIZE
-//! CACHE becomes a flush. UNMAP and WRITE SAME carry their ranges in data that were not recorded, so they are ignored
-//! like every other command that moves no blocks.
+//! Both formats state the operation as a SCSI operation code; lengths are bytes, addresses 512-byte blocks. The clock
+//! of the binary records counts microseconds; the clock of the csv, made from the records by libCacheSim, counts whole
+//! seconds. SYNCHRONIZE CACHE becomes a flush. UNMAP and WRITE SAME carry their ranges in data that were not recorded,
+//! so they are ignored like every other command that moves no blocks.
 
 use thermocline_types::Op;
 

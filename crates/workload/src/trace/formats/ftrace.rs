@@ -35,7 +35,7 @@ pub(in super::super) struct Ftrace {
     pub lost: u64,
 }
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy)]
 enum Kind {
     At(Stage),

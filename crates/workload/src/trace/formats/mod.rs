@@ -92,7 +92,7 @@ impl Parser {
         }
     }
 
-    /// Events that the trace says it lacks.
+    /// Events that the trace reports as lost.
     pub fn lost(&self) -> u64 {
         match self {
             Parser::Blkparse(state) => state.lost,
@@ -102,7 +102,7 @@ impl Parser {
         }
     }
 
-    /// A request of lines that were parsed before, in formats that tell of one in several lines.
+    /// A request from earlier lines, in formats that spread a request over several lines.
     #[inline]
     pub fn take(&mut self) -> Option<Record<'_>> {
         self.layer_mut()?.take()
@@ -133,7 +133,7 @@ impl Parser {
         }
     }
 
-    /// Reads one line (without its end) or one binary record.
+    /// Reads a line (without the line end) or a binary record.
     #[inline]
     pub fn parse<'a>(&mut self, bytes: &'a [u8]) -> Parsed<'a> {
         if let Parser::Vscsi(layout) = self {

@@ -16,15 +16,15 @@ use super::super::record::{Expected, Record, sectors};
 /// What a code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Action {
-    /// What is asked, if it concerns data.
+    /// The operation, if data is concerned.
     pub op: Option<Op>,
     /// Whether a flush comes first.
     pub preflush: bool,
-    /// Whether it is a zone append: only its completion says where it wrote.
+    /// Whether it is a zone append: only the completion reports the address.
     pub append: bool,
 }
 
-/// What stands for no sector.
+/// The value for "no sector".
 pub(super) const NO_SECTOR: u64 = u64::MAX;
 
 /// Reads a code.
@@ -52,7 +52,7 @@ pub(super) fn action(code: &[u8]) -> Result<Action, Expected> {
     Ok(Action { op, preflush: preflush && op != Some(Op::Flush), append })
 }
 
-/// The record of a code and an extent in sectors; `None` for an extent that is not there.
+/// The record of a code and an extent in sectors; `None` if the extent is missing.
 pub(super) fn record(
     at: u64,
     action: Action,
