@@ -1,7 +1,7 @@
-//! Deliberate errors, so that tests can show that they would find them.
+//! Deliberate errors, which prove that the tests find errors of the same kind.
 //!
-//! Each is a place where an engine like this goes wrong easily. They exist only with the feature `bugs`; without it
-//! [`Bug`] has no value and every check for one is constant.
+//! Each bug sits at a place where a log engine easily goes wrong. Bugs exist only with the feature `bugs`; without the
+//! feature, [`Bug`] has no value and every check for a bug is constant.
 
 /// An error that the engine makes on purpose.
 #[cfg(not(feature = "bugs"))]
@@ -28,7 +28,7 @@ pub(crate) use bug;
 
 #[cfg(feature = "bugs")]
 mod with_bugs {
-    /// Declares the bugs once, with what each does.
+    /// Declares each bug once, with its description.
     macro_rules! bugs {
         ($($name:ident: $what:literal,)*) => {
             /// An error that the engine makes on purpose.
@@ -38,7 +38,7 @@ mod with_bugs {
             }
 
             impl Bug {
-                /// Every bug with what it does.
+                /// Every bug, with its description.
                 pub const ALL: &[(Bug, &'static str)] = &[$((Bug::$name, $what),)*];
             }
         };

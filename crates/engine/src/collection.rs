@@ -1,4 +1,4 @@
-//! The state of garbage collection that sealing and memory read: debts, the victim, and victims whose last copies wait.
+//! The state of garbage collection for sealing and memory: debts, the victim, and victims whose last copies wait.
 
 mod pace;
 
@@ -7,7 +7,7 @@ use thermocline_types::UnitId;
 
 pub(crate) use pace::Pace;
 
-/// A victim of which everything was placed.
+/// A victim whose blocks were all placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) victim: UnitId,
@@ -17,7 +17,7 @@ pub(crate) struct Ending {
     pub(crate) copies: usize,
 }
 
-/// The victim that is worked on.
+/// The victim being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) unit: UnitId,
@@ -34,9 +34,9 @@ pub(crate) struct Victim {
 pub(crate) struct Collection {
     pace: Pace,
     victim: Option<Victim>,
-    /// Victims of which everything was placed, the first one first: their last copies wait for those of the next.
+    /// Victims whose blocks were all placed, oldest first. Their last copies wait for the copies of the next victim.
     ending: Vec<Ending>,
-    /// Whether copies may take units that are held for metadata: nothing else would ever free one.
+    /// Whether copies may take units reserved for metadata, because no other unit could be freed otherwise.
     borrows: bool,
 }
 
@@ -68,7 +68,7 @@ impl Collection {
         self.victim.is_none_or(|victim| victim.staged_all)
     }
 
-    /// Whether nothing is collected.
+    /// Whether collection is idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.victim.is_none() && self.ending.is_empty()
     }
@@ -88,7 +88,7 @@ impl Collection {
         self.borrows &= needed;
     }
 
-    /// The last copies of a victim wait for those of the next one.
+    /// The last copies of a victim wait for the copies of the next victim.
     pub(crate) fn wait(&mut self, ending: Ending) {
         self.ending.push(ending);
     }
@@ -98,19 +98,19 @@ impl Collection {
         &self.ending
     }
 
-    /// Victims on `media` whose last copies wait for those of others: units that will be dead.
+    /// Victims on `media` whose last copies wait for copies of other victims. The units will be dead.
     pub(crate) fn ending_on(&self, media: MediaClass) -> u32 {
         if media == MediaClass::Capacity { self.ending.len() as u32 } else { 0 }
     }
 
-    /// A copy of what was in `unit` leaves its queue.
+    /// A copy of a block of `unit` leaves its queue.
     pub(crate) fn copy_leaves(&mut self, unit: UnitId) {
         if let Some(ending) = self.ending.iter_mut().find(|ending| ending.victim == unit) {
             ending.copies -= 1;
         }
     }
 
-    /// Takes a victim none of whose copies waits any more.
+    /// Takes a victim without waiting copies.
     pub(crate) fn take_ended(&mut self) -> Option<Ending> {
         let at = self.ending.iter().position(|ending| ending.copies == 0)?;
         Some(self.ending.remove(at))

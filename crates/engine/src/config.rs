@@ -1,4 +1,4 @@
-//! How an engine is set up, and what follows from that for its space and memory.
+//! The configuration of an engine, and the space and memory that a configuration needs.
 
 use thermocline_format::{
     ARRIVALS, Entry, Geometry, MAX_LINES, MAX_OPEN_UNITS, MAX_ROOTS, METADATA, MediaClass,
@@ -13,14 +13,14 @@ use crate::bugs::Bug;
 use crate::device::Members;
 use crate::map::Addresses;
 
-/// Most blocks that one read or write may have: what one chunk can hold.
+/// Most blocks of one read or write: the capacity of a chunk.
 pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 
-/// How long a write that completed in memory waits there at most until it is on its way to media. Chosen: short beside
-/// the seconds for which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
+/// Longest time that a completed write waits in memory before it is sent to media. Chosen: short beside the seconds for
+/// which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
 pub const LINGER: Time = Time::seconds(1);
 
-/// Most bytes between checkpoints: what replays in minutes.
+/// Most bytes between checkpoints: an amount that replays in minutes.
 const CHECKPOINT: u64 = 1 << 40;
 
 /// Bytes after which a checkpoint begins where it costs little (`checkpoint::CHEAP`).
@@ -33,8 +33,8 @@ const LARGE_UNIT: u64 = 64 << 20;
 const TAIL_ENTRIES: u64 = 8 << 20;
 const _: () = assert!(size_of::<Entry>() == 32);
 
-/// Pages of maps that garbage collection has in memory at once, at least: a chunk of copies from so many has 1.6 % of
-/// header, half of what is held back of a pool for collection to gain something.
+/// Least number of map pages that garbage collection has in memory at once. A chunk of copies from so many pages has
+/// 1.6 % of header, half of the room held back for collection to gain room.
 const PAGES_AT_ONCE: u32 = 64;
 
 /// How garbage collection reads the valid blocks of a victim.
@@ -46,7 +46,7 @@ pub enum ReadPlan {
     Segment,
     /// Valid blocks, and the gaps between them where reading the gap costs less than another command.
     Cost {
-        /// What a command costs, as the bytes that the device reads in the same time.
+        /// Fixed cost of a command, as the bytes that the device reads in the same time.
         command_bytes: u32,
     },
 }
@@ -64,27 +64,27 @@ pub struct GcConfig {
     pub victim: Victim,
     /// How to read it.
     pub read_plan: ReadPlan,
-    /// Bytes that one command reads at most.
+    /// Most bytes of a read command.
     pub read_bytes: u32,
-    /// Bytes of a victim that are looked at together: what is placed by the utilisation of its surroundings.
+    /// Bytes of a victim that are looked at together. The utilisation of these bytes decides the placement of copies.
     pub segment_bytes: u64,
     /// Free units, beyond those kept for garbage collection itself, below which it begins.
     pub ahead_units: u32,
-    /// Pages of maps that it can have in memory at once, however little memory there is. Blocks of so many pages are
-    /// copied in one chunk: with fewer than 64, more of the pool is held back for the headers.
+    /// Map pages that garbage collection can hold in memory at once, however little memory there is. A chunk copies
+    /// blocks of at most so many pages: with fewer than 64, more of the pool is held back for the headers.
     pub pages: u32,
 }
 
 /// When blocks leave fast devices though units there do not run short, and how many units may be in use there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DestageConfig {
-    /// Fast units in use, those of superblocks among them, beyond which they are emptied.
+    /// Fast units in use, including superblock units, beyond which fast units are emptied.
     pub high_units: u32,
     /// Units in use at which that ends.
     pub low_units: u32,
-    /// After how long in a fast unit blocks leave it, those of fast volumes apart.
+    /// Age at which blocks leave a fast unit, except blocks of fast volumes.
     pub max_age: Option<Time>,
-    /// Fast units that may be in use at all, as if there were no more: what is at risk with them.
+    /// Most fast units in use, as if the pool had no more. The limit bounds the data at risk.
     pub most_units: u32,
 }
 
@@ -115,21 +115,21 @@ pub struct Config {
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,
-    /// Bytes to be replayed, but for pages of maps, at which a checkpoint begins at the latest: what recovery has to
-    /// replay, at most about twice.
+    /// Bytes to be replayed, except pages of maps, at which a checkpoint begins at the latest. Recovery replays at most
+    /// about twice as much.
     pub checkpoint_bytes: u64,
     /// Bytes after which it begins if few pages of maps differ.
     pub early_checkpoint_bytes: u64,
-    /// Entries of the chunks to be replayed that an opening keeps in memory, at 32 bytes each; it reads the others once
-    /// more when it comes to them.
+    /// Entries of the chunks to be replayed that an opening keeps in memory, at 32 bytes each. Recovery reads the
+    /// chunks beyond this number a second time when it replays them.
     pub tail_entries: u64,
     /// Units listed ahead of their use in each superblock record; at least one for each that can be open.
     pub reserved_units: u32,
     /// Units that a superblock record lists at most: a checkpoint begins when half as many are listed, so that any
     /// number of units can be written.
     pub max_listed_units: u32,
-    /// Units of each class of media, by its number, that the devices let be open at once. Placements that let classes
-    /// share an open unit keep to it; with others, [`Config::frontiers_on`] must not be more.
+    /// Open units that the devices allow at once in each class of media, by its number. Placements whose classes share
+    /// open units keep to the limit; with other placements, [`Config::frontiers_on`] must not exceed the limit.
     pub max_open_units: [u32; MediaClass::ALL.len()],
     /// Memory for the maps of all volumes; at least [`Config::least_map_memory`].
     pub map_memory_bytes: u64,
@@ -137,8 +137,8 @@ pub struct Config {
     pub open_despite_loss: bool,
     /// Members of the devices that have redundancy: versions of their bytes that can be asked for.
     pub members: Members,
-    /// Bytes that a volume's requests must write one behind the other before what follows goes to the devices for
-    /// capacity at once, where there are fast ones.
+    /// Sequential bytes of a volume's requests after which further blocks go directly to the devices for capacity, if
+    /// the pool has fast devices.
     pub bypass_bytes: u64,
     /// When blocks leave fast devices.
     pub destage: DestageConfig,
@@ -229,14 +229,14 @@ impl Config {
         2 + (pages / per_unit.max(1)) as u32
     }
 
-    /// Units that can be open at once: one for each class, as far as these do not have to share, one for metadata, and
+    /// Units that can be open at once: one for each class or group of classes that share a unit, one for metadata, and
     /// one for arrivals.
     #[must_use]
     pub fn frontiers(&self) -> u32 {
         self.most_open() + 1 + u32::from(self.geometry.is_tiered())
     }
 
-    /// As [`Config::frontiers`], those on a class of media.
+    /// As [`Config::frontiers`], counting only units on one class of media.
     #[must_use]
     pub fn frontiers_on(&self, media: MediaClass) -> u32 {
         match (media, self.geometry.is_tiered()) {
@@ -247,8 +247,8 @@ impl Config {
         }
     }
 
-    /// Units that can be open for users' blocks. Classes share them if the policy lets them and there would be more
-    /// than one for every 24 units. Chosen, not measured.
+    /// Units that can be open for users' blocks. Classes share open units if the policy allows sharing and otherwise
+    /// more than one of 24 units would be open. Chosen, not measured.
     pub(crate) fn most_open(&self) -> u32 {
         let topology = self.placement.topology();
         let classes = u32::from(topology.classes());
@@ -264,7 +264,7 @@ impl Config {
         self.placement.topology().classes()
     }
 
-    /// Classes of users' blocks: those of the placement, and that of arrivals if there is a fast device.
+    /// Classes of users' blocks: the classes of the placement, and the class of arrivals if the pool has a fast device.
     pub(crate) fn user_classes(&self) -> u8 {
         self.placement_classes() + u8::from(self.geometry.is_tiered())
     }
@@ -284,12 +284,12 @@ impl Config {
         if self.geometry.is_tiered() { MediaClass::Fast } else { MediaClass::Capacity }
     }
 
-    /// Units of a class of media, those of superblocks included.
+    /// Units of a class of media, including superblock units.
     fn units_of(&self, media: MediaClass) -> u32 {
         self.geometry.active_units(media)
     }
 
-    /// Slots of the write cache: blocks of the host, those of failed writes among them, and copies.
+    /// Slots of the write cache: host blocks, including blocks of failed writes, and copies.
     pub(crate) fn stage_slots(&self) -> u32 {
         let copies = 4 * MAX_LINES as u32 + (self.gc.segment_bytes / 4096) as u32;
         2 * self.max_staged_blocks + copies
@@ -340,7 +340,7 @@ impl Config {
         }
     }
 
-    /// The class that a chunk header names; `None` if it is of a placement with more classes.
+    /// The class that a chunk header names; `None` if a placement with more classes wrote the header.
     pub(crate) fn class_named(&self, class: Class) -> Option<Class> {
         match class {
             METADATA => Some(self.metadata_class()),
@@ -349,13 +349,13 @@ impl Config {
         }
     }
 
-    /// Bytes of chunks with control entries, whose units only a checkpoint frees, at which one begins: a 16th of the
-    /// devices that they are on, of which more than that is spare. Chosen, not measured.
+    /// Bytes of chunks with control entries at which a checkpoint begins: only a checkpoint frees their units. The
+    /// limit is a 16th of the devices of the chunks, which is less than their spare. Chosen, not measured.
     pub(crate) fn control_bytes(&self) -> u64 {
         u64::from(self.units_of(self.host_media()) / 16).max(1) * self.geometry.unit_bytes()
     }
 
-    /// Free units that the host may not use, those for metadata apart: what relocation needs at least.
+    /// Free units that relocation needs at least. The host may not use them. Units for metadata are not included.
     pub(crate) fn relocation_reserve(&self) -> u32 {
         self.placement.topology().units_held(0) + 1
     }
@@ -368,14 +368,14 @@ impl Config {
         2 * devices + set_aside(self.frontiers(), held) + 3
     }
 
-    /// Fast units beside those that hold maps: superblocks, the open ones of arrivals and metadata, two for blocks of
-    /// failed writes, two for what stays, two to destage from while hosts go on, and two that are being freed.
+    /// Fast units that are not for maps: superblocks, open units of arrivals and metadata, two for blocks of failed
+    /// writes, two for blocks that stay, two to destage from while hosts go on, and two that are being freed.
     fn fast_units_set_aside(&self) -> u32 {
         let fast = self.geometry.active_devices(MediaClass::Fast);
         2 * fast + 2 + 2 + 2 + 2 + 2
     }
 
-    /// Whether what is stated of destaging leaves `needed` fast units.
+    /// Whether the destage settings leave `needed` fast units.
     fn check_destage(&self, needed: u32) -> Result<(), ConfigError> {
         let DestageConfig { high_units, low_units, most_units, max_age } = self.destage;
         if max_age == Some(Time::ZERO) {
@@ -418,15 +418,15 @@ impl Config {
 
     /// Blocks of users that the pool can hold in one volume of `volume_blocks` blocks, as [`Config::capacity_among`].
     ///
-    /// One 32nd of the data units is held back beyond those set aside, so that garbage collection always gains
-    /// something. Chosen, not measured.
+    /// One 32nd of the data units is held back beyond the units set aside: garbage collection must always gain room.
+    /// Chosen, not measured.
     #[must_use]
     pub fn capacity_blocks(&self, volume_blocks: u64) -> u64 {
         self.capacity_among([volume_blocks])
     }
 
-    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each has pages and roots of its own.
-    /// Volumes that are larger than the pool have as many as its blocks take where these lie one behind the other.
+    /// Blocks of users that the pool can hold in volumes of these sizes in blocks: each volume has its own pages and
+    /// roots. A volume larger than the pool counts as many pages as the blocks of the pool need in sequence.
     #[must_use]
     pub fn capacity_among(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
         let data = self.units_of(MediaClass::Capacity).saturating_sub(self.units_set_aside());
@@ -447,8 +447,8 @@ impl Config {
         self.capacity_beside(pages, roots, 0)
     }
 
-    /// Where the fast devices are too small for the maps of volumes that have these sizes in blocks and are written all
-    /// over: how many fast units there are, and how many it takes. Without them the pool is full before.
+    /// The number of fast units and the number needed, if the fast devices are too small for the maps of fully written
+    /// volumes of these sizes in blocks. Such a pool is full too early.
     #[must_use]
     pub fn short_of_fast(&self, volumes: impl IntoIterator<Item = u64>) -> Option<(u32, u32)> {
         let fast = self.units_of(MediaClass::Fast);
@@ -458,7 +458,7 @@ impl Config {
     }
 
     /// Fast units that it takes for the maps of volumes that have these sizes in blocks and are written all over, and
-    /// for hosts to go on, those of superblocks included.
+    /// for hosts to go on, including superblock units.
     #[must_use]
     pub fn fast_units_needed(&self, volumes: impl IntoIterator<Item = u64>) -> u32 {
         let (pages, roots) = maps_of(volumes);
@@ -466,8 +466,8 @@ impl Config {
         u32::try_from(needed).unwrap_or(u32::MAX)
     }
 
-    /// Units that metadata takes beside so many pages and roots of maps: old and new pages stand side by side during a
-    /// checkpoint, and control entries beside them.
+    /// Units that metadata takes beside so many pages and roots of maps. During a checkpoint old and new pages coexist,
+    /// and control entries take room as well.
     fn metadata_units(&self, pages: u64, roots: u64) -> u64 {
         let pages = pages + self.geometry.unit_pages() as u64;
         (2 * pages + roots).div_ceil(self.blocks_per_unit()) + 2
@@ -516,8 +516,8 @@ fn maps_of(volumes: impl IntoIterator<Item = u64>) -> (u64, u64) {
     volumes.into_iter().fold((0, 0), add)
 }
 
-/// Units that a superblock record can list, at 16 bytes each: half of what a superblock unit holds beside the pages of
-/// the unit table. The other half is for volumes.
+/// Units that a superblock record can list, at 16 bytes each. The list takes half of a superblock unit, after the pages
+/// of the unit table. The other half is for volumes.
 fn most_listed(geometry: &Geometry) -> u32 {
     let room = geometry.unit_bytes().saturating_sub(8 * geometry.unit_pages() as u64);
     (room / 32).min(MAX_OPEN_UNITS as u64) as u32
@@ -528,9 +528,9 @@ fn active_units(geometry: &Geometry) -> u32 {
     MediaClass::ALL.iter().map(|media| geometry.active_units(*media)).sum()
 }
 
-/// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Of large
-/// ones three are; fast units take what stays there when it leaves another, too, and what is destaged meanwhile.
-/// Measured: `docs/adr/0054-half-a-pool-between-checkpoints.md`.
+/// Units held ahead: few enough not to cost spare, enough to flush and reset some before the next are needed. Large
+/// units need three. A pool with fast devices needs four: fast units also receive the blocks that stay when their unit
+/// is emptied, and a destage takes time. Measured: `docs/adr/0048-checkpoints-and-debts.md`.
 fn ahead_units(geometry: &Geometry) -> u32 {
     let large = geometry.unit_bytes() >= LARGE_UNIT && !geometry.is_tiered();
     let least = if large { 3 } else { 4 };
@@ -538,10 +538,10 @@ fn ahead_units(geometry: &Geometry) -> u32 {
     (units / 256).max(least.min(units / 16)).clamp(1, 32)
 }
 
-/// What is replayed after a crash at most, in bytes. A map is 1/512 of what it maps: with half of the pool between
-/// checkpoints, writing all of it costs a 256th of what is written; with a 32nd, a 16th. It takes seconds for 64 GiB
-/// (`docs/adr/0048-long-tails.md`). Before a single device for capacity most of it stands in the few headers of long
-/// chunks there, while pages go to the fast device (`docs/adr/0065-what-is-replayed-is-counted.md`).
+/// Most bytes that are replayed after a crash. A map is 1/512 of the data mapped: with half of the pool between
+/// checkpoints, writing the whole map costs a 256th of the data written; with a 32nd, a 16th. A replay takes seconds
+/// for 64 GiB. Before a single device for capacity most of the tail is in the few headers of long chunks there, while
+/// pages go to the fast device (`docs/adr/0048-checkpoints-and-debts.md`).
 fn checkpoint_bytes(geometry: &Geometry) -> u64 {
     let pool = geometry.unit_bytes() * u64::from(active_units(geometry));
     let alone = geometry.active_devices(MediaClass::Capacity) == 1;
@@ -588,7 +588,7 @@ pub enum ConfigError {
         /// Where it would begin.
         high: u32,
     },
-    /// What comes to fast devices would be too old there at once.
+    /// Blocks on fast devices would exceed the age limit at once.
     #[error("max_age is 0, must be longer")]
     Age,
     /// The write cache is too small for one request, or absurdly large.
@@ -597,7 +597,7 @@ pub enum ConfigError {
     /// No depth at all.
     #[error("max_requests, write_depth and gc.pages must be at least 1")]
     Depth,
-    /// Blocks on media and those in memory need more addresses than there are.
+    /// Blocks on media and in memory need more addresses than the map has.
     #[error("the device is as large as can be, and leaves no addresses for so many staged blocks")]
     Addresses,
     /// Garbage collection would begin before anything is written.
@@ -613,12 +613,13 @@ pub enum ConfigError {
     Listed {
         /// As configured.
         listed: u32,
-        /// Four times the units listed ahead: those, as many open ones, and as much again until a checkpoint is over.
+        /// Four times the units listed ahead: the listed units, as many open units, and as much again until a
+        /// checkpoint is over.
         least: u32,
-        /// What half of a superblock unit holds, and 65536 at most.
+        /// The capacity of half a superblock unit, and 65536 at most.
         most: u32,
     },
-    /// The table of the superblock is too short for what a checkpoint of all maps may have to write.
+    /// The table of the superblock is too short for the units that a checkpoint of all maps may have to write.
     #[error(
         "units are too small for so large a pool: its superblock lists {listed} of them at most, and a checkpoint may \
          need {needed}; choose larger units"

@@ -1,8 +1,8 @@
-//! When blocks leave fast devices though there is room there: beyond a watermark, or when they were there for long.
+//! Decides when blocks leave fast devices that still have room: above a watermark, or at an age limit.
 //!
 //! Invariants:
-//! * Destaging that began beyond the high watermark goes on to the low one.
-//! * No block is older than the unit that it is in: ages count from when a unit was opened.
+//! * Destaging that began above the high watermark goes on down to the low watermark.
+//! * A block is at most as old as its unit: ages count from the opening of the unit.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use thermocline_types::{Time, UnitId};
 
 use crate::config::DestageConfig;
 
-/// What decides when fast units are emptied early.
+/// Settings that decide when fast units are emptied early.
 #[derive(Debug)]
 pub(crate) struct Destage {
     config: DestageConfig,
@@ -31,7 +31,7 @@ impl Destage {
         Destage { config, falling: false, since, oldest, opened: None }
     }
 
-    /// Whether units are to be emptied until fewer than `used` are in use.
+    /// Whether to empty units until fewer than `used` are in use.
     pub(crate) fn wants(&mut self, used: u32) -> bool {
         let DestageConfig { low_units, high_units, .. } = self.config;
         self.falling = used > if self.falling { low_units } else { high_units };
@@ -44,18 +44,18 @@ impl Destage {
         f64::from(used.saturating_sub(low_units)) / f64::from((high_units - low_units).max(1))
     }
 
-    /// A unit was opened for what hosts write.
+    /// A unit was opened for host data.
     pub(crate) fn opened(&mut self, now: Time) {
         self.opened = Some(now);
     }
 
-    /// `unit`, which was open for that, was closed. It is as old as the first block that it got.
+    /// `unit`, which was open for host data, was closed. The age of the unit is the age of its first block.
     pub(crate) fn closed(&mut self, unit: UnitId, now: Time) {
         let since = self.opened.take().unwrap_or(now);
         self.begin_age(unit, since);
     }
 
-    /// The age of what `unit` holds counts from `since` on.
+    /// The age of the blocks in `unit` counts from `since` on.
     pub(crate) fn begin_age(&mut self, unit: UnitId, since: Time) {
         if self.config.max_age.is_some() {
             self.end_age(unit);
@@ -64,25 +64,25 @@ impl Destage {
         }
     }
 
-    /// The age of what `unit` holds counts no more.
+    /// The age of the blocks in `unit` no longer counts.
     pub(crate) fn end_age(&mut self, unit: UnitId) {
         if let Some(since) = self.since.remove(&unit) {
             self.oldest.remove(&(since, unit));
         }
     }
 
-    /// Whether what is in the open unit was there for too long.
+    /// Whether the blocks in the open unit are past the age limit.
     pub(crate) fn is_open_overdue(&self, now: Time) -> bool {
         self.opened.zip(self.config.max_age).is_some_and(|(opened, age)| opened + age <= now)
     }
 
-    /// The closed unit that is oldest, if it is too old.
+    /// The oldest closed unit, if the unit is past the age limit.
     pub(crate) fn overdue(&self, now: Time) -> Option<UnitId> {
         let (since, unit) = *self.oldest.first()?;
         self.config.max_age.filter(|age| since + *age <= now).map(|_| unit)
     }
 
-    /// When something will have been there for too long.
+    /// When the oldest unit with host data, open or closed, reaches the age limit.
     pub(crate) fn due(&self) -> Option<Time> {
         let closed = self.oldest.first().map(|(since, _)| *since);
         let first = closed.into_iter().chain(self.opened).min();

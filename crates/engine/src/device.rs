@@ -1,7 +1,7 @@
-//! What the engine asks of its devices, and what they answer. A unit says which device is meant.
+//! Commands of the engine for its devices, and the completions of the devices. The unit of a command names the device.
 //!
 //! A driver carries out each command on real or simulated media and reports its completion, in any order. Structures
-//! are handed over decoded: `wire` has the bytes that they become. So the lab can keep them as they are.
+//! are handed over decoded, and the lab keeps structures decoded. `wire` encodes structures into bytes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub type PageBytes = Box<[u8; BLOCK_BYTES]>;
 pub struct Chunk<P> {
     /// What is written before the blocks.
     pub header: Arc<ChunkHeader>,
-    /// The blocks, one for each entry that has one, in their order; the packed one among them, which is not written.
+    /// The data blocks in the order of their entries. A packed block is included, but is not written.
     pub body: Body<P>,
     /// The bytes of the packed block, if the header has one.
     pub packed: Option<P>,
@@ -41,7 +41,7 @@ pub enum Body<P> {
     Pages(Vec<PageBytes>),
 }
 
-/// What is to be done.
+/// A command for the device.
 #[derive(Clone, Debug)]
 pub enum DeviceCmd<P> {
     /// Write a chunk. Chunks of one unit are submitted in the order of their location.
@@ -73,18 +73,19 @@ pub enum DeviceCmd<P> {
     WriteSuperblock(Arc<Superblock>),
     /// Report every unit of every device; answered by [`Done::Units`].
     ReportUnits,
-    /// Make a unit empty. What it held may be read again, unless it is a zone.
+    /// Make a unit empty. The old content of a zone is gone; the old content of any other unit may be read again.
     Reset(UnitId),
-    /// Write zeros over a unit that can be written anywhere, so that nothing that it held is read again.
+    /// Overwrite a conventional unit with zeros, so that old content cannot be read again.
     Zero(UnitId),
-    /// Write no more to a unit until it is reset, so that the device can let go of it.
+    /// Write no more to a unit until the next reset, so that the device can free its resources for the unit.
     Finish(UnitId),
     /// Make durable all writes, resets and zeros of a device that were complete when this was submitted.
     Flush(DeviceId),
-    /// Mend a device with redundancy: these places of one unit are right in these versions. Places that a crash changed
-    /// alike each give the other until one of them is written, so the device writes none before it has read all.
+    /// Heal a device with redundancy: each place of the unit is valid in the version named. After a crash, two damaged
+    /// places may each be rebuilt from the other until the first is written. The device must therefore read all places
+    /// before the first write.
     Heal(Vec<Heal>),
-    /// The member that this version leaves out lacks data that was flushed: it is believed no more, and filled anew.
+    /// The member that this version excludes lacks flushed data. The device must stop reading the member and refill it.
     Distrust {
         /// A unit of the device.
         unit: UnitId,
@@ -112,7 +113,8 @@ impl Heal {
     }
 }
 
-/// How many members each device keeps its bytes on so that one of them may be wrong; 0 for a device without redundancy.
+/// Redundancy of each device: the number of members of which one may return wrong data; 0 for a device without
+/// redundancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members([u8; MAX_DEVICES]);
 
@@ -132,7 +134,7 @@ impl Members {
     }
 }
 
-/// Which chunks to read: those that begin in `window` logical blocks from `at` on.
+/// Chunks to read: all chunks that begin in the `window` logical blocks from `at` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadChunks {
     /// Where the first chunk begins.
@@ -159,7 +161,7 @@ pub enum Versions {
     AsRead,
     /// This one.
     One(Version),
-    /// Those without each of so many members, or, without members, as the device reads it.
+    /// For each of so many members, the version read without the member; without members, as the device reads.
     All(u8),
 }
 
@@ -182,7 +184,7 @@ pub struct FoundChunk<P> {
     pub header: Arc<ChunkHeader>,
     /// The blocks behind its header from the first on, as many as the window holds whole; with their number.
     pub data: Option<(P, u32)>,
-    /// The block that lies packed in its header, unpacked.
+    /// The packed block of the header, unpacked.
     pub packed: Option<P>,
     /// The version without a member that alone has the header: others lack the header, or could not be read.
     pub only_in: Option<Version>,
@@ -218,13 +220,13 @@ pub struct FoundChunks<P> {
 /// A unit as the device reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitReport {
-    /// What can be done with it.
+    /// Whether the unit can be read and written.
     pub condition: UnitCondition,
     /// Logical blocks before the write pointer; `None` where units can be written anywhere.
     pub written: Option<u32>,
 }
 
-/// What can be done with a unit.
+/// Whether a unit can be read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitCondition {
     /// Read, written, reset.

@@ -4,7 +4,7 @@ use thermocline_format::BLOCK_BYTES;
 
 use crate::config::Config;
 
-/// A checkpoint costs little if its pages are so many times less than what was written since the one before.
+/// A checkpoint costs little if its pages are this many times less than the bytes written since the last checkpoint.
 const CHEAP: u64 = 64;
 
 /// Chunks after which a checkpoint begins however small they are: an opening keeps 24 bytes of each, at most 200 MB.
@@ -13,7 +13,7 @@ const CHUNKS: u64 = 4 << 20;
 /// When the next checkpoint is due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// Whether somebody waits for one.
+    /// Whether a checkpoint is wanted soon.
     wanted: bool,
     /// Bytes of chunks since the newest began, but for pages of maps, and chunks; on tiers of lives not released.
     bytes: u64,
@@ -44,18 +44,18 @@ impl Due {
         self.control += bytes;
     }
 
-    /// That much will not be replayed: the life of its unit was released.
+    /// A unit's life was released: `bytes` and `chunks` will not be replayed.
     pub(crate) fn release(&mut self, bytes: u64, chunks: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.chunks = self.chunks.saturating_sub(chunks);
     }
 
-    /// Makes sure that one is taken soon.
+    /// Has a checkpoint taken soon.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Whether somebody waits for one.
+    /// Whether a checkpoint is wanted soon.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -65,7 +65,7 @@ impl Due {
         self.bytes / 2 >= config.checkpoint_bytes || self.chunks / 2 >= CHUNKS
     }
 
-    /// Whether it is due when so many pages of maps differ.
+    /// Whether a checkpoint is due when `pages` pages of maps differ.
     pub(crate) fn is_now(&self, config: &Config, pages: u64) -> bool {
         let cheap = pages.saturating_mul(BLOCK_BYTES as u64 * CHEAP) <= self.bytes;
         self.wanted
@@ -75,12 +75,12 @@ impl Due {
             || self.chunks >= CHUNKS
     }
 
-    /// One begins: nothing is due any more.
+    /// A checkpoint begins: no further checkpoint is due.
     pub(crate) fn begin(&mut self) {
         *self = Due { under_way: true, ..Due::default() };
     }
 
-    /// The record of the one that was being taken counts.
+    /// The record of the checkpoint in progress counts.
     pub(crate) fn end(&mut self) {
         self.under_way = false;
     }
@@ -90,12 +90,12 @@ impl Due {
         self.under_way
     }
 
-    /// It is due, and there is no room for it.
+    /// A checkpoint is due, but the pool has no room for the checkpoint.
     pub(crate) fn awaits_room(&mut self) {
         self.awaits_room = true;
     }
 
-    /// Has one that waits for room begin without. Returns whether one did wait.
+    /// Forces a checkpoint that waits for room to begin without room. Returns whether a checkpoint was forced now.
     pub(crate) fn force(&mut self) -> bool {
         self.awaits_room && !std::mem::replace(&mut self.forced, true)
     }

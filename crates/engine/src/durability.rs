@@ -1,18 +1,18 @@
-//! What is durable, who waits for what to be, and the flushes that make it so, of each device for itself.
+//! Tracks which chunks are durable on each device, the waiters for durability, and the flushes of each device.
 //!
-//! A host's flush waits for what hosts wrote and for control entries, not for copies and pages of maps that are on
-//! their way elsewhere: recovery reads the older place of a block whose copy is missing, and the older page. It has a
-//! device flushed only if something that it waits for was written there. Units are freed, and records are written, only
-//! when every chunk before is durable.
+//! A host's flush waits for host data and for control entries, but not for copies and pages of maps that are in flight
+//! elsewhere. Without them, recovery reads the older copy of a block and the older page. A host's flush flushes a
+//! device only if awaited data was written to the device. Units are freed, and records are written, only when every
+//! earlier chunk is durable.
 //!
 //! Invariants:
 //! * At most one flush of a device is on its way.
-//! * What is durable only grows, and is never more than what was on media when a flush was sent that is done.
+//! * The durable sequence only grows. It never exceeds the chunks that were on media when a completed flush was sent.
 
 use thermocline_format::{MAX_DEVICES, Sequence};
 use thermocline_types::{DeviceId, UnitId};
 
-/// What happens when something is durable.
+/// The action that a waiter takes when its data is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
     /// A request of the host goes on.
@@ -38,10 +38,10 @@ impl Then {
 /// Something of each device.
 type PerDevice<T> = [T; MAX_DEVICES];
 
-/// What of a device somebody waits for.
+/// The chunks and flushes of one device that a waiter needs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needed {
-    /// Every chunk on it up to this one must be durable; for a host, every one that hosts wait for.
+    /// Every chunk of the device up to `target` must be durable; for a host, only the chunks that hosts wait for.
     target: Sequence,
     /// And this many flushes of it must have been sent and be done.
     flushes: u64,
@@ -56,28 +56,28 @@ struct Waiter {
 /// How far the log is on media of a device, perhaps in a volatile cache there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OnMedia {
-    /// Every chunk up to this one.
+    /// Every chunk up to this sequence is on media.
     pub(crate) all: Sequence,
-    /// Every chunk up to this one that hosts wait for.
+    /// Every host-awaited chunk up to this sequence is on media.
     pub(crate) for_hosts: Sequence,
     /// Blocks of hosts in these, since the pool was opened.
     pub(crate) host_blocks: u64,
 }
 
-/// One device: the chunks that went to it, and its flushes.
+/// The chunks and the flushes of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     /// The newest chunk, and the newest that hosts wait for.
     newest: Sequence,
     newest_for_hosts: Sequence,
     durable: OnMedia,
-    /// What the flush on its way makes durable.
+    /// The chunks that the flush in flight makes durable.
     flushing: Option<OnMedia>,
     /// Flushes sent and done.
     sent: u64,
     done: u64,
-    /// Flushes that must be done before anything else counts as durable: what replaces the blocks of a failed write may
-    /// be here, wherever that write went.
+    /// Flushes of this device that must be done before later chunks count as durable. The blocks of a failed write may
+    /// have been rewritten on this device, whichever device failed.
     least: u64,
 }
 
@@ -86,7 +86,7 @@ impl Written {
         self.done >= needed.flushes && self.durable.reaches(needed, host)
     }
 
-    /// What a waiter for `target` needs.
+    /// The chunks and flushes that a waiter for `target` needs.
     fn needed(&self, target: Sequence, host: bool) -> Needed {
         let newest = if host { self.newest_for_hosts } else { self.newest };
         Needed { target: target.min(newest), flushes: self.least }
@@ -99,11 +99,11 @@ impl OnMedia {
     }
 }
 
-/// Flushes and those who wait for them.
+/// Flushes, and the waiters for flushes.
 #[derive(Debug)]
 pub(crate) struct Durability {
     devices: Vec<Written>,
-    /// Every chunk up to this one is durable.
+    /// Every chunk up to this sequence is durable.
     durable: Sequence,
     waiters: Vec<Waiter>,
 }
@@ -115,13 +115,13 @@ impl Durability {
         Durability { devices, durable: Sequence(0), waiters: Vec::new() }
     }
 
-    /// Every chunk up to this one is durable.
+    /// The sequence up to which every chunk is durable.
     pub(crate) fn durable(&self) -> Sequence {
         self.durable
     }
 
-    /// Who waited for every chunk up to `target` was told that it is durable. Devices know less of themselves: what a
-    /// flush covered that was sent before one of these was sealed elsewhere.
+    /// Waiters for every chunk up to `target` were told that the chunks are durable. Each device alone knows less: the
+    /// chunks that its flush covered were sealed before later chunks went to other devices.
     pub(crate) fn reached(&mut self, target: Sequence) {
         self.durable = self.durable.max(target);
     }
@@ -131,7 +131,7 @@ impl Durability {
         self.devices.iter().map(|device| device.durable.host_blocks).sum()
     }
 
-    /// A recovery ends: all that it found, up to `sequence`, is durable.
+    /// A recovery ends: everything found up to `sequence` is durable.
     pub(crate) fn recovered(&mut self, sequence: Sequence) {
         self.durable = sequence;
         for device in &mut self.devices {
@@ -143,7 +143,7 @@ impl Durability {
     /// Chunk `sequence` goes to `device`; `awaited` if hosts wait for it.
     pub(crate) fn sealed(&mut self, device: DeviceId, sequence: Sequence, awaited: bool) {
         let written = &mut self.devices[device.index()];
-        // As far as nothing came to this device, all is durable here.
+        // Without a pending chunk on this device, every earlier chunk is durable here.
         let before = Sequence(sequence.0 - 1);
         if written.newest <= written.durable.all {
             written.durable.all = before;
@@ -157,8 +157,8 @@ impl Durability {
         }
     }
 
-    /// What replaces a failed write to `failed` is on media, on whatever device: nothing counts as durable before the
-    /// others are flushed, too.
+    /// The blocks of a failed write to `failed` are on media again, on any device. No chunk counts as durable until the
+    /// other devices are flushed, too.
     pub(crate) fn replaced(&mut self, failed: DeviceId) {
         let others = self.devices.iter_mut().enumerate();
         for (index, device) in others.filter(|(index, _)| *index != failed.index()) {
@@ -178,7 +178,7 @@ impl Durability {
         self.waiters.push(Waiter { needed, then });
     }
 
-    /// The newest who waits does not wait for devices but `home`: a mistake, for tests of the tests.
+    /// The newest waiter waits for no device but `home`: a mistake, for tests of the tests.
     pub(crate) fn forget_others(&mut self, home: DeviceId) {
         if let Some(waiter) = self.waiters.last_mut() {
             let kept = waiter.needed[home.index()];
@@ -205,7 +205,7 @@ impl Durability {
         self.waiters.iter().any(due)
     }
 
-    /// Devices whose flush could help somebody.
+    /// Devices whose flush could satisfy a waiter.
     pub(crate) fn may_flush(&self) -> impl Iterator<Item = DeviceId> {
         let lacks = |waiter: &Waiter, index: usize, device: &Written| {
             !device.has(waiter.needed[index], waiter.then.is_host())
@@ -217,7 +217,7 @@ impl Durability {
         })
     }
 
-    /// Whether a flush of `device` is to be sent now that this is on media: somebody waits for what it makes durable.
+    /// Whether to send a flush of `device` now that the chunks of `on_media` are on media: a waiter needs the flush.
     pub(crate) fn begin_flush(&mut self, device: DeviceId, on_media: OnMedia) -> bool {
         let written = &mut self.devices[device.index()];
         let helps = |waiter: &Waiter| {
@@ -232,12 +232,13 @@ impl Durability {
         true
     }
 
-    /// The flush of `device` is done; what it covered is durable if it did not fail.
+    /// The flush of `device` is done. The chunks covered are durable if the flush succeeded.
     pub(crate) fn end_flush(&mut self, device: DeviceId, sound: bool) {
         let written = &mut self.devices[device.index()];
         written.done = written.sent;
         if let Some(flushed) = written.flushing.take().filter(|_| sound) {
-            // What came to it meanwhile may have shown that it had more than what was flushed.
+            // Use max: a chunk sealed while this flush was in flight may already have shown a higher sequence to be
+            // durable.
             let durable = &mut written.durable;
             durable.all = durable.all.max(flushed.all);
             durable.for_hosts = durable.for_hosts.max(flushed.for_hosts);
@@ -256,7 +257,7 @@ impl Durability {
         least.or(newest).unwrap_or_default()
     }
 
-    /// Who waits no more, in the order in which they came. Hosts go on waiting unless they are `let_on`.
+    /// Returns the satisfied waiters in order of arrival. Hosts go on waiting unless `let_on`.
     pub(crate) fn due(&mut self, let_on: bool, at_once: bool) -> Vec<Then> {
         let devices = &self.devices;
         let due = |waiter: &mut Waiter| {
@@ -268,7 +269,7 @@ impl Durability {
         self.waiters.extract_if(.., due).map(|waiter| waiter.then).collect()
     }
 
-    /// Nobody waits any more; returns who did.
+    /// Removes and returns all waiters.
     pub(crate) fn abandon(&mut self) -> Vec<Then> {
         self.waiters.drain(..).map(|waiter| waiter.then).collect()
     }

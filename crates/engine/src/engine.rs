@@ -58,8 +58,8 @@ pub use scrub::ScrubProgress;
 
 /// A log-structured pool of volumes over the units of its devices.
 ///
-/// Call [`Engine::submit`] and [`Engine::handle_completion`] as things happen, and carry out everything that
-/// [`Engine::poll_action`] gives, until it gives nothing, after every such call.
+/// Call [`Engine::submit`] and [`Engine::handle_completion`] as requests and completions arrive. After every such call,
+/// carry out all actions of [`Engine::poll_action`] until it returns `None`.
 #[derive(Debug)]
 pub struct Engine<P: Payload> {
     parts: Parts<P>,
@@ -80,10 +80,10 @@ pub struct Engine<P: Payload> {
 }
 
 impl<P: Payload> Engine<P> {
-    /// Opens the pool that is on the device. [`crate::Notice::Open`] tells when requests are accepted.
+    /// Opens the pool that is on the device. The engine accepts requests after [`crate::Notice::Open`].
     ///
     /// # Errors
-    /// [`ConfigError`]; what is wrong on the device comes as [`crate::Notice::OpenFailed`].
+    /// [`ConfigError`]; errors on the device come as [`crate::Notice::OpenFailed`].
     pub fn open(config: Config, seed: u64) -> Result<Engine<P>, ConfigError> {
         Engine::new(config, seed, None)
     }
@@ -248,16 +248,15 @@ impl<P: Payload> Engine<P> {
         }
     }
 
-    /// When the engine wants to be called though nothing came in: when writes have waited in memory for long enough,
-    /// when a scrub in the background has rested, or at once if it has more to look through than it may before others
-    /// go.
+    /// When the engine must be called without other input: when writes have waited in memory long enough, when a scrub
+    /// in the background has rested, or at once if the engine paused in long work to let other work proceed.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.paused {
             return Some(self.parts.now);
         }
         let writes = self.parts.cache.due().filter(|_| self.parts.config.write_cache);
-        // What is overdue and cannot leave yet waits for more than time.
+        // An overdue block that cannot leave yet waits for an event, not for time.
         let leaves = self.parts.destage.due().filter(|due| *due > self.parts.now);
         let times = writes
             .into_iter()
@@ -266,7 +265,7 @@ impl<P: Payload> Engine<P> {
         times.min().filter(|_| self.parts.phase == Phase::Open)
     }
 
-    /// Tells the time. Spurious calls change nothing.
+    /// Advances the time. Spurious calls change nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         let scrubs = self.scrubber.wakes(self.parts.now, self.parts.asked_at);
         self.parts.now = self.parts.now.max(now);
@@ -278,7 +277,7 @@ impl<P: Payload> Engine<P> {
         self.settled &= self.parts.destage.due().is_none_or(|due| due > self.parts.now);
     }
 
-    /// A bounded piece of what can be done now. Returns whether anything was.
+    /// Does a bounded piece of work. Returns whether any work was done.
     fn work(&mut self) -> bool {
         match self.parts.phase {
             Phase::Opening => return self.recover(),
@@ -314,7 +313,7 @@ impl<P: Payload> Engine<P> {
     /// The device carried out `op`, or failed to.
     ///
     /// # Panics
-    /// If `op` is not on its way, or is answered with what was not asked for.
+    /// If `op` is not in flight, or if `done` does not match the command.
     pub fn handle_completion(&mut self, now: Time, op: OpId, done: Result<Done<P>, DeviceError>) {
         self.handle_timeout(now);
         self.settled = false;

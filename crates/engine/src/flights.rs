@@ -1,7 +1,7 @@
 //! Chunks on their way to media.
 //!
 //! Invariants:
-//! * A flight is done when its blocks are on media, or those that replace the blocks of a failed write are.
+//! * A flight is done when its blocks are on media. After a failed write, the replacements must be on media.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,15 +23,15 @@ use crate::write_cache::Owner;
 #[derive(Debug)]
 struct Flight<P> {
     chunk: Arc<Chunk<P>>,
-    /// Who waits, and for how many of its blocks.
+    /// Waiters, each with its number of blocks in the chunk.
     owners: Vec<(Owner, u32)>,
     /// Blocks of the host in it, as long as these count as on their way.
     host_blocks: u32,
     /// Blocks of the host in it.
     written: u32,
-    /// Whether it counts no more: its write, or one before it in its unit, failed.
+    /// Whether the flight no longer counts: its own write, or an earlier write in its unit, failed.
     abandoned: bool,
-    /// Blocks that replace those of a failed write and are not on media yet, and one for the write itself.
+    /// Pending writes: one for the chunk itself, and one for each block that replaces a block of a failed write.
     pending: u32,
 }
 
@@ -45,27 +45,27 @@ impl<P> Flight<P> {
     }
 }
 
-/// What a chunk was that is done.
+/// Result of a chunk that is done.
 #[derive(Debug)]
 pub(crate) struct Landed {
-    /// Who waited, and for how many of its blocks.
+    /// Waiters, each with its number of blocks in the chunk.
     pub(crate) owners: Vec<(Owner, u32)>,
-    /// Blocks of the host in it, if they counted as on their way until now. A flight may be done twice: it was, and
-    /// then a write before it in its unit failed.
+    /// Host blocks of the chunk, if they counted as in flight until now. A flight may be done twice: an earlier write
+    /// in its unit may fail after the flight was done.
     pub(crate) host_blocks: u32,
-    /// The unit that it, or a chunk before it, could not be written to: what was in it was written elsewhere.
+    /// The unit where the write of this chunk, or of an earlier chunk, failed. The blocks were written elsewhere.
     pub(crate) replaced: Option<UnitId>,
 }
 
-/// Chunks on their way, and the numbers of those that were.
+/// Chunks in flight, and the sequences of completed chunks.
 #[derive(Debug)]
 pub(crate) struct Flights<P> {
-    /// From sequence `first` on; those behind it may be done already.
+    /// Flights from sequence `first` on; flights behind the first may be done already.
     flights: VecDeque<Flight<P>>,
     first: u64,
-    /// Of each device, blocks of the host in those before it.
+    /// For each device, host blocks in the flights before `first`.
     host_blocks: [u64; MAX_DEVICES],
-    /// The newest chunk that the host was told about.
+    /// The newest chunk that was reported to the host.
     newest_done: Sequence,
     /// Writes that failed in a row.
     failures: u32,
@@ -79,17 +79,17 @@ impl<P> Flights<P> {
         Flights { flights, first: first.0, host_blocks, newest_done, failures: 0 }
     }
 
-    /// The host was told that chunk `sequence` is done.
+    /// Chunk `sequence` was reported to the host.
     pub(crate) fn told(&mut self, sequence: Sequence) {
         self.newest_done = self.newest_done.max(sequence);
     }
 
-    /// The newest chunk that the host was told about.
+    /// The newest chunk that was reported to the host.
     pub(crate) fn newest_done(&self) -> Sequence {
         self.newest_done
     }
 
-    /// A chunk with so many blocks of the host sets off, with the sequence that comes next; `owners` wait for it.
+    /// Sends a chunk with `host_blocks` blocks of the host and the next sequence; `owners` wait for the chunk.
     pub(crate) fn launch(
         &mut self,
         chunk: Arc<Chunk<P>>,
@@ -107,7 +107,8 @@ impl<P> Flights<P> {
         Arc::clone(&self.flights[self.index(sequence)].chunk)
     }
 
-    /// `count` of what chunk `sequence` waited for is on media. Tells what it was if that is all.
+    /// Chunk `sequence` made progress: `count` of its pending writes are on media. Returns the result when all writes
+    /// are done.
     pub(crate) fn progress(&mut self, sequence: Sequence, count: u32) -> Option<Landed> {
         let flight = self.flight(sequence);
         flight.pending -= count;
@@ -118,7 +119,7 @@ impl<P> Flights<P> {
         })
     }
 
-    /// Forgets those that are done, up to the first that is not.
+    /// Retires flights from the front, up to the first flight that is not done.
     pub(crate) fn retire(&mut self, geometry: &Geometry) {
         while let Some(flight) = self.flights.pop_front_if(|flight| flight.pending == 0) {
             let device = geometry.device_of(flight.at().unit);
@@ -143,12 +144,12 @@ impl<P> Flights<P> {
         !std::mem::replace(&mut self.flight(sequence).abandoned, true)
     }
 
-    /// Whether any chunk is there that counts no more.
+    /// Whether a flight no longer counts.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.flights.iter().any(|flight| flight.abandoned)
     }
 
-    /// The trims among those on their way, and what they unmap.
+    /// The trims in flight: each with its volume and the range that the trim unmaps.
     pub(crate) fn trims(&self) -> impl Iterator<Item = (VolumeId, Range<u64>)> + '_ {
         let control = |flight: &&Flight<P>| {
             flight.chunk.header.origin.cause == ChunkCause::Host && flight.written == 0
@@ -161,7 +162,7 @@ impl<P> Flights<P> {
         })
     }
 
-    /// Chunks behind `at` in its unit that are done already. Those on their way are dealt with when the device answers.
+    /// Chunks behind `at` in the same unit that are done already. Chunks in flight are handled when the device answers.
     pub(crate) fn done_behind(&self, at: Location) -> Vec<(Sequence, Arc<Chunk<P>>)> {
         let behind = |flight: &&Flight<P>| {
             let place = flight.at();
@@ -176,8 +177,8 @@ impl<P> Flights<P> {
         self.flight(sequence).pending += count;
     }
 
-    /// Has a failed chunk wait for those sealed behind it that are on their way, to `unit` alone if one is named.
-    /// Returns how many these are.
+    /// Has a failed chunk wait for later chunks in flight, of `unit` alone if `unit` is given. Returns the number of
+    /// chunks awaited.
     pub(crate) fn await_later(&mut self, sequence: Sequence, unit: Option<UnitId>) -> u32 {
         let mut count = 0;
         for flight in self.flights.iter_mut().filter(|flight| flight.pending > 0) {
@@ -205,8 +206,8 @@ impl<P> Flights<P> {
         Sequence(self.first - 1)
     }
 
-    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for all that
-    /// stands before one of these in its unit: a hole there may hide it, or have it written again elsewhere.
+    /// How far the log is on media of `device`. Hosts wait for their blocks, for control entries, and for every earlier
+    /// chunk of the same unit: after a hole, recovery may miss a chunk, or the chunk may be rewritten elsewhere.
     pub(crate) fn on_media(&self, device: DeviceId, config: &Config) -> OnMedia {
         let sealed = self.sealed();
         let host_blocks = self.host_blocks[device.index()];

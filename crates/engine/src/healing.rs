@@ -1,9 +1,9 @@
-//! Reads that fail their check, while they are tried again or other versions are asked for; and places that are written
-//! again because another version has them right.
+//! Failed reads that are tried again or served by other versions, and places that are rewritten because another version
+//! is valid.
 //!
 //! Invariants:
-//! * A version counts as right only by the engine's own check.
-//! * While a pool is being opened nothing is healed: what is to be is kept for the end of the opening.
+//! * A version is valid only by the engine's own check.
+//! * During an opening no place is healed: heals are kept until the opening ends.
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{Geometry, Location};
@@ -43,23 +43,23 @@ impl Read {
     }
 }
 
-/// Which reads other members answered, and what was found right in an opening.
+/// Reads answered by other members, and places to heal that an opening found.
 #[derive(Debug, Default)]
 pub(crate) struct Healing {
-    /// By the number of their command, the version that answered although another was asked for.
+    /// By command number, the version that answered in place of the version asked for.
     degraded: FxHashMap<usize, Version>,
     found: Vec<Heal>,
-    /// Heals that were asked for and are not over.
+    /// Heals in flight.
     under_way: u32,
 }
 
 impl Healing {
-    /// A member reported an error: the answer is that of this version.
+    /// A member reported an error: `version` answered read `op`.
     pub(crate) fn degraded(&mut self, op: usize, version: Version) {
         self.degraded.insert(op, version);
     }
 
-    /// The version that answered this read, if that is not the one that was asked for.
+    /// The version that answered read `op`, if another version was asked for.
     pub(crate) fn take_degraded(&mut self, op: usize) -> Option<Version> {
         if self.degraded.is_empty() { None } else { self.degraded.remove(&op) }
     }

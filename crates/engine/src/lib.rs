@@ -1,17 +1,17 @@
 //! The log engine: volumes over zones, as a sans-IO state machine.
 //!
-//! [`Engine`] takes requests of hosts and completions of the device, and gives commands for the device and answers for
-//! hosts. It does no I/O, reads no clock and starts no thread; whoever drives it does, in a simulation or for real.
-//! User data never passes through it: it moves handles ([`Payload`]).
+//! [`Engine`] takes requests of hosts and completions of the device, and returns commands for the device and answers
+//! for hosts. The engine does no I/O, reads no clock and starts no thread; a driver does, in a simulation or for real.
+//! User data never passes through the engine, which moves handles ([`Payload`]).
 //!
-//! `docs/FORMAT.md` says what it writes and how a crash at any moment is recovered from; `docs/FAULTS.md` what is
-//! promised.
+//! `docs/FORMAT.md` describes the media format and the recovery from a crash at any moment; `docs/FAULTS.md` the
+//! guarantees.
 //!
 //! Invariants:
 //! * Equal inputs in equal order give equal outputs.
 //! * Each accepted request completes exactly once.
-//! * A flush is answered only when all that was complete before it would be found by recovery.
-//! * The map points at a block, or says that there is none; nothing else is ever returned by a read.
+//! * A flush is answered only when recovery would find every write completed before the flush.
+//! * The map points at a block, or marks the block as unmapped; a read returns no other data.
 
 mod bugs;
 mod collection;

@@ -1,14 +1,14 @@
-//! The map of a volume: where each of its blocks is.
+//! The map of a volume: the place of each block.
 //!
 //! Entries take 8 bytes, as on media: an address of 36 bits, and a tag of 28. A map is cut like its form on media, into
 //! pages of 512 entries and roots of 512 pages; each page is dirty or not, and loaded or not. A page has memory from
-//! when something in it is mapped for the first time: volumes are thin in memory too. A page that could be read again
-//! as it is may give its memory back (`memory.rs`), and is not loaded then.
+//! its first mapped block on: volumes are thin in memory too. A page that could be read again unchanged may be evicted
+//! (`memory.rs`), and is not loaded then.
 //!
 //! Invariants:
-//! * Entries of a page that is not loaded are never read; those that are written make a patch (`patches.rs`).
-//! * A page that is nowhere on media and never was loaded counts as loaded: all of it is unmapped.
-//! * A page that is on media may go at any time, but while garbage collection needs it: its changes stay, as a patch.
+//! * Entries of a page that is not loaded are never read; changed entries make a patch (`patches.rs`).
+//! * A page without a copy on media that never was loaded counts as loaded: all its entries are unmapped.
+//! * A page on media may be evicted unless garbage collection needs the page: its changes stay, as a patch.
 
 mod leaf;
 mod paging;
@@ -36,14 +36,14 @@ pub(crate) use patches::{Base, Said};
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
 
-/// What an entry in memory says.
+/// The meaning of an entry in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
     /// Nothing.
     Unmapped,
     /// In memory, in this slot of the write cache.
     Staged(u32),
-    /// On media, or on its way there.
+    /// On media, or on the way to media.
     At(Value),
 }
 
@@ -68,7 +68,7 @@ impl Value {
     /// Of a block that is lost.
     pub(crate) const LOST: Value = Value(NonZero::new(!MapEntry::LOST.pack()).unwrap());
 
-    /// As an entry says; `None` if that says that there is no block.
+    /// The value of a map entry; `None` for an unmapped entry.
     #[inline]
     pub(crate) fn of_entry(entry: u64) -> Option<Value> {
         NonZero::new(!entry).map(Value)
@@ -123,7 +123,7 @@ impl Value {
 /// A page in memory.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Its entries, as on media but for those of blocks that wait in the write cache.
+    /// Entries as on media, except entries of blocks that wait in the write cache.
     entries: [u64; PAGE_ENTRIES],
     /// Which of them differ from the page as it was written last, a bit for each.
     changed: [u64; PAGE_ENTRIES / 64],
@@ -142,14 +142,14 @@ impl Frame {
         Box::new(Frame { entries, changed: [0; PAGE_ENTRIES / 64], changes: 0 })
     }
 
-    /// Of a page of which nothing is mapped any more, whatever is on media.
+    /// The frame of a page without mapped blocks, whatever media hold.
     fn emptied() -> Box<Frame> {
         let mut frame = Frame::of([UNMAPPED; PAGE_ENTRIES]);
         (frame.changed, frame.changes) = ([u64::MAX; PAGE_ENTRIES / 64], PAGE_ENTRIES as u16);
         frame
     }
 
-    /// Changes an entry. Returns what it was, and whether it is one more that differs.
+    /// Changes an entry. Returns the old entry, and whether the number of changed entries grew.
     #[inline]
     fn set(&mut self, index: usize, entry: u64) -> (u64, bool) {
         let more = self.note_change(index);
@@ -190,7 +190,7 @@ pub(crate) type Bits = [u64; PAGE_ENTRIES / 64];
 /// The entry of a block that is not mapped.
 const UNMAPPED: u64 = MapEntry::UNMAPPED.pack();
 
-/// What the addresses of entries in memory mean in a pool: those beyond all units are slots of the write cache.
+/// The meaning of in-memory addresses in a pool: addresses beyond all units are slots of the write cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     /// Entries from here on are slots of the write cache.
@@ -236,10 +236,10 @@ impl Addresses {
     }
 }
 
-/// What a walk through the pages of a map looks for.
+/// The pages that a walk through a map looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Pages that differ from those on media.
+    /// Pages that differ from their copies on media.
     Dirty,
     /// Pages that are on media only.
     Unloaded,
@@ -247,14 +247,14 @@ pub(crate) enum Wanted {
     Held,
 }
 
-/// 262,144 blocks of a volume, or what is left of it.
+/// 262,144 blocks of a volume, or the rest of the volume.
 #[derive(Debug)]
 struct Root {
     /// The root page on media.
     at: MapEntry,
     /// Whether the pages differ from those in the root page on media.
     changed: bool,
-    /// `None` while nothing was ever mapped here.
+    /// `None` until a block of the root is mapped.
     leaf: Option<Box<Leaf>>,
 }
 
@@ -283,7 +283,7 @@ impl Root {
         self.leaf.as_ref().map_or_else(unmapped, |leaf| Box::new(leaf.at))
     }
 
-    /// Its leaf; makes one if there is none, and counts it.
+    /// The leaf of the root. Makes and counts a leaf if the root has no leaf yet.
     fn leaf(&mut self, leaves: &mut u64) -> &mut Leaf {
         *leaves += u64::from(self.leaf.is_none());
         self.leaf.get_or_insert_with(Leaf::new)
@@ -304,24 +304,24 @@ pub(crate) struct VolumeMap {
     pub(crate) traffic: VolumeTraffic,
     /// Whether it was deleted, and blocks are still mapped.
     pub(crate) deleted: bool,
-    /// Where its blocks are to be.
+    /// The media for the blocks of the volume.
     pub(crate) media: VolumeMedia,
-    /// Blocks that the pool keeps writable for the volume, those that are mapped included.
+    /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub(crate) reserve: u64,
-    /// What the host wrote last, as a stream.
+    /// The last writes of the host, as a stream.
     pub(crate) stream: Stream,
     addresses: Addresses,
     /// Roots that have a leaf.
     leaves: u64,
     /// How many pages there are of each kind.
     tally: Tally,
-    /// How many there were when that was noted last, and whether that may be out of date.
+    /// The tally when it was noted last, and whether the tally may have changed since.
     noted: Tally,
     changed: bool,
 }
 
 impl VolumeMap {
-    /// A volume of which nothing is mapped.
+    /// A volume without mapped blocks.
     pub(crate) fn new(
         id: VolumeId,
         name: VolumeName,
@@ -352,7 +352,7 @@ impl VolumeMap {
         map
     }
 
-    /// Gives the volume another size. What is beyond it must be unmapped already.
+    /// Changes the size of the volume. Blocks beyond the new size must be unmapped already.
     pub(crate) fn resize(&mut self, blocks: u64) {
         let count = thermocline_format::Volume::roots_for(blocks);
         for leaf in self.roots.drain(count.min(self.roots.len())..).filter_map(|root| root.leaf) {
@@ -366,7 +366,7 @@ impl VolumeMap {
         self.blocks = blocks;
     }
 
-    /// Bytes of memory that the map of a volume takes at most beside its pages: what leads to them.
+    /// Most memory in bytes that the map of a volume takes beside its pages: roots and leaves.
     pub(crate) fn memory_for(blocks: u64) -> u64 {
         let roots = thermocline_format::Volume::roots_for(blocks) as u64;
         roots * (size_of::<Root>() + size_of::<Leaf>()) as u64
@@ -377,24 +377,24 @@ impl VolumeMap {
         self.tally
     }
 
-    /// How many there were when that was noted last.
+    /// The tally when it was noted last.
     pub(crate) fn noted(&self) -> Tally {
         self.noted
     }
 
-    /// Notes how many there are, if that may be something new; returns how many there were.
+    /// Notes the tally if the tally may have changed; returns the tally noted before.
     #[inline]
     pub(crate) fn note(&mut self) -> Option<Tally> {
         std::mem::take(&mut self.changed).then(|| std::mem::replace(&mut self.noted, self.tally))
     }
 
-    /// What is known of `lba`; `None` if only the page on media says it.
+    /// The known mapping of `lba`; `None` if only the page on media has the mapping.
     #[inline]
     pub(crate) fn look_up(&self, lba: u64) -> Option<Mapping> {
         if self.is_loaded(lba / PAGE) { Some(self.get(lba)) } else { self.patched(lba) }
     }
 
-    /// What is said of `lba`, whose page is loaded.
+    /// The mapping of `lba`, whose page is loaded.
     #[inline]
     pub(crate) fn get(&self, lba: u64) -> Mapping {
         debug_assert!(self.is_loaded(lba / PAGE), "nobody knows what is mapped there");
@@ -406,8 +406,8 @@ impl VolumeMap {
         }
     }
 
-    /// A loaded page as on media; `old` says of a slot of the write cache what stands on media in its place. And
-    /// whether there are such slots.
+    /// The on-media bytes of a loaded page. `old` gives the on-media block that a slot of the write cache replaces.
+    /// Also returns whether the page has slots.
     pub(crate) fn page_bytes(
         &self,
         page: u64,
@@ -419,7 +419,7 @@ impl VolumeMap {
         for (place, entry) in places.iter_mut().zip(&frame.entries) {
             *place = entry.to_le_bytes();
         }
-        // What is unmapped or lost is beyond slots as well.
+        // Entries of unmapped or lost blocks are beyond slots as well.
         let slots = self.addresses.staged..Value::LOST.entry();
         if !frame.entries.iter().any(|entry| slots.contains(entry)) {
             return (bytes, false);
@@ -439,8 +439,8 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.frames[index].as_deref())
     }
 
-    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, what it says of `lba` is
-    /// not known, and goes on counting unless that is known from before.
+    /// Changes the entry of `lba` and marks its page as dirty. If the page is on media only, the old entry on media is
+    /// unknown. The old block goes on counting unless the entry was patched before.
     #[inline]
     pub(crate) fn set(&mut self, lba: u64, mapping: Mapping) {
         let page = lba / PAGE;

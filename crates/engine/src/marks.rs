@@ -1,11 +1,11 @@
 //! Coverage marks: branches that matter when something fails, and how often each was reached.
 //!
-//! A mark stands where the engine does something that hardly ever happens. The simulation counts marks, and its tests
-//! fail when one was not reached: then what is behind it is not tested, or not needed. They exist only with the feature
-//! `marks`; without it nothing is left of them. The crate `cov-mark` checks one mark around one test; here all of them
-//! are known by name, and counted over whole campaigns.
+//! A mark is placed where the engine does rare work. The simulation counts marks, and its tests fail when a mark was
+//! not reached: the code behind an unreached mark is untested or needless. Marks exist only with the feature `marks`;
+//! without the feature, no code of a mark remains. The crate `cov-mark` checks one mark around one test; here all marks
+//! have names and are counted over whole campaigns.
 
-/// Notes that this place was reached, or with `if`, that it was under a condition.
+/// Counts the mark as reached; with `if`, only when the condition holds.
 #[cfg(feature = "marks")]
 macro_rules! mark {
     ($mark:ident) => {
@@ -60,7 +60,7 @@ mod counted {
             self.0[mark as usize]
         }
 
-        /// Adds what another counted.
+        /// Adds the counts of another set.
         pub fn merge(&mut self, other: &Marks) {
             self.0.iter_mut().zip(other.0).for_each(|(count, more)| *count += more);
         }
@@ -75,13 +75,13 @@ mod counted {
         REACHED.with_borrow_mut(|marks| marks.0[mark as usize] += 1);
     }
 
-    /// What this thread reached since it last asked.
+    /// Takes the marks that this thread reached since the last call.
     #[must_use]
     pub fn take() -> Marks {
         REACHED.take()
     }
 
-    /// Declares the marks once, with what is done where each stands.
+    /// Declares each mark once, with its description.
     macro_rules! marks {
         ($($name:ident: $what:literal,)*) => {
             /// A place in the engine.
@@ -91,7 +91,7 @@ mod counted {
             }
 
             impl Mark {
-                /// Every mark, with what is done there.
+                /// Every mark, with its description.
                 pub const ALL: &[(Mark, &'static str)] = &[$((Mark::$name, $what),)*];
             }
         };

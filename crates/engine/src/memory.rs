@@ -1,35 +1,34 @@
-//! Memory for pages of maps: who may have how many, which go, and what is done when none can.
+//! Memory for pages of maps: the limits of each user, the eviction, and the way out when no page can be evicted.
 //!
-//! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page that was used since the
-//! hand came by stays for another round. What differs from media in a page that goes is kept in its patch (ADR 0028),
-//! which takes memory of the same budget.
+//! A hand goes around all pages in memory, as in the clock algorithm of Corbato (1968): a page used since the hand came
+//! by stays for another round. An evicted page keeps its changes in a patch (ADR 0028), which takes memory of the same
+//! budget.
 //!
 //! Invariants:
-//! * A checkpoint reads the pages of patches into memory that is not of the budget, 64 at a time, and makes patches
-//!   needless: so there is always a way to get memory.
-//! * Hosts leave pages to trims and scrubs, and these to garbage collection, without which what is staged may find no
-//!   room.
-//! * What waits for memory keeps no page there.
-//! * A page that was emptied needs no memory, and counts as if it did until a record is flushed that leads to no page
-//!   there: an opening has to read what it led to. So an opening needs no more than twice the budget, as long as trims
-//!   of what is not mapped touch few pages: it takes 120 bytes for each page of which the tail unmaps something.
+//! * A checkpoint reads the pages of patches into memory outside the budget, 64 at a time, and makes patches needless.
+//!   A checkpoint is therefore always a way to get memory.
+//! * Hosts leave pages to trims and scrubs. Trims and scrubs leave pages to garbage collection, without which staged
+//!   blocks may find no room.
+//! * A request that waits for memory keeps no page in memory.
+//! * An emptied page needs no memory. The page still counts until a flushed record no longer leads to the page: an
+//!   opening has to read the old page. An opening thus needs at most twice the budget, as long as trims of unmapped
+//!   blocks touch few pages: an opening takes 120 bytes for each page in which the tail unmaps blocks.
 
 use thermocline_format::Volume;
 
 use crate::config::Config;
 use crate::map::{FRAME_BYTES, VolumeMap};
 
-/// Pages beside those of garbage collection with which everything goes on: one each that a trim, a scrub, a search and
-/// a device that is lost need, and as many again for what hosts leave to them; and two for a request, which may lie
-/// across two.
+/// Pages beside garbage collection's with which all work can go on. A trim, a scrub, a search and a lost device need
+/// one page each, and hosts leave as many again. A request needs two, since its blocks may span two pages.
 const BESIDE: u64 = 10;
 
-/// Who asks for pages.
+/// Users of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// Reads of hosts.
     Read,
-    /// Writes of hosts: they need memory also for pages of which nothing is mapped as yet.
+    /// Writes of hosts: they need memory also for pages without mapped blocks.
     Write,
     /// Trims and scrubs.
     Upkeep,
@@ -48,8 +47,8 @@ pub(crate) enum Room {
 }
 
 impl Config {
-    /// Memory for maps that a pool needs at least whose volumes have these sizes in blocks: what leads to their pages,
-    /// and a few pages.
+    /// Least memory for maps that a pool with volumes of these sizes in blocks needs: roots and leaves, and a few
+    /// pages.
     #[must_use]
     pub fn least_map_memory(&self, volumes: impl IntoIterator<Item = u64>) -> u64 {
         let fixed: u64 = volumes.into_iter().map(VolumeMap::memory_for).sum();

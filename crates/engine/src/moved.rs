@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-/// Pages that wait to be written elsewhere as they were read.
+/// Pages that wait to be rewritten elsewhere unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct Moved(VecDeque<(Place, PageBytes)>);
 

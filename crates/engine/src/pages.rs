@@ -1,8 +1,8 @@
 //! Pages of the map on their way to memory, and the requests that wait for them.
 //!
-//! A request that needs a page which is not loaded waits for it and then starts anew. It asks for all that it needs at
-//! once, and only if there is memory for all; else it waits for memory, in the order in which it came. Where there is
-//! memory for all pages of all maps, they are loaded in the background.
+//! A request that needs an unloaded page waits for the page and then starts anew. The request asks for all its pages at
+//! once, and only if memory suffices for all pages. Otherwise the request waits for memory, in order of arrival. If
+//! memory suffices for all pages of all maps, the pages are loaded in the background.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,8 @@ use crate::volumes::PageCursor;
 /// Pages that are loaded at once ahead of their use. Chosen, not measured.
 pub(crate) const LOADS: usize = 64;
 
-/// What one step looks at, at most: pages with all their entries, words of 64 pages each, units. Chosen so that a step
-/// takes well under a millisecond.
+/// Most work of one step: pages with all entries, words of 64 pages each, units. Chosen so that a step takes well under
+/// a millisecond.
 pub(crate) const PAGES: u64 = 64;
 pub(crate) const WORDS: u32 = 4096;
 pub(crate) const UNITS: u32 = 4096;
@@ -26,7 +26,7 @@ pub(crate) const UNITS: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Parked<P> {
     pub(crate) what: Waits<P>,
-    /// A page in memory that it needs as well.
+    /// A page in memory that the request needs as well.
     pub(crate) held: Option<(u16, u64)>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Waits<P> {
     Write { request: u32, extent: Extent, data: P, handle: u16 },
 }
 
-/// What a request has waited for already.
+/// The resource that a request has waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tried {
     /// Nothing.
@@ -53,7 +53,7 @@ pub(crate) enum Tried {
     Page,
 }
 
-/// Who needs one page after the other.
+/// Work that goes from page to page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     Trim,
@@ -67,38 +67,38 @@ pub(crate) enum Needs {
 pub(crate) enum Background {
     /// It asks for the pages from here on.
     Asks(PageCursor),
-    /// It has asked for all of them.
+    /// The background has asked for all pages.
     Asked,
     /// Every page is loaded, or they need more memory than there is.
     Over,
 }
 
-/// Pages on their way, and what waits.
+/// Pages in flight, and requests that wait for pages.
 #[derive(Debug)]
 pub(crate) struct Pages<P> {
     background: Background,
     loading: FxHashMap<(u16, u64), Vec<Parked<P>>>,
-    /// Pages that need not be read: they were in memory on their way to media.
+    /// Pages that need not be read: they were still in memory for their write to media.
     arrived: VecDeque<(u16, u64, Location, PageBytes)>,
     /// Pages that cannot be read.
     damaged: FxHashSet<(u16, u64)>,
     /// Requests that wait for memory.
     waiting: VecDeque<Parked<P>>,
-    /// Pages in memory that are needed by requests which wait for others, and by how many.
+    /// Pages in memory that requests need while waiting for other pages, with the number of requests.
     held: FxHashMap<(u16, u64), u32>,
-    /// The page that each of those needs which go from page to page.
+    /// The page needed now by each work that goes from page to page.
     next: [Option<(u16, u64)>; 4],
-    /// Where the hand is that takes pages out of memory.
+    /// The hand that evicts pages.
     hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
     landing: Option<PageCursor>,
-    /// Whether somebody found no memory, and nothing that could go.
+    /// Whether a request found no memory and no page to evict.
     short: bool,
-    /// Checkpoints when the host first found none.
+    /// Checkpoints when the host first found no memory.
     short_since: Option<u64>,
     /// Checkpoints when a write first found the pool full by counts that may be too high.
     full_since: Option<u64>,
-    /// Whether the hand has not come around yet for somebody.
+    /// Whether a user of pages still waits for the hand to come around.
     goes_on: bool,
     /// Whether an opening may have taken more memory than there is, and has not given it back yet.
     excess: bool,
@@ -200,7 +200,7 @@ impl<P> Pages<P> {
         self.loading.insert(page, Vec::new());
     }
 
-    /// A page is on its way that need not be read: it was in memory on its way to media.
+    /// A page in flight need not be read: the page was still in memory for its write to media.
     pub(crate) fn arrive(&mut self, page: (u16, u64), at: Location, bytes: PageBytes) {
         self.arrived.push_back((page.0, page.1, at, bytes));
     }
@@ -215,7 +215,7 @@ impl<P> Pages<P> {
         self.arrived.pop_front()
     }
 
-    /// A page has come, or will not; returns who waited for it.
+    /// A page was read, or the read failed; returns the waiters for the page.
     pub(crate) fn end(&mut self, page: (u16, u64)) -> Vec<Parked<P>> {
         self.loading.remove(&page).unwrap_or_default()
     }
@@ -241,7 +241,7 @@ impl<P> Pages<P> {
         waiting.push(Parked { what, held });
     }
 
-    /// A request that waited needs this page no more.
+    /// A request that waited no longer needs the page.
     pub(crate) fn let_go(&mut self, held: Option<(u16, u64)>) {
         if let Some(page) = held
             && let Some(count) = self.held.get_mut(&page)
@@ -253,7 +253,7 @@ impl<P> Pages<P> {
         }
     }
 
-    /// Parks what waits for memory; first, if it waited already.
+    /// Parks a request that waits for memory; at the front, if the request waited already.
     pub(crate) fn await_memory(&mut self, what: Waits<P>, first: bool) {
         let parked = Parked { what, held: None };
         if first {
@@ -290,12 +290,12 @@ impl<P> Pages<P> {
         writes
     }
 
-    /// Somebody found no memory, and nothing that could go.
+    /// A request found no memory and no page to evict.
     pub(crate) fn note_short(&mut self) {
         self.short = true;
     }
 
-    /// Whether that was so since this was asked last.
+    /// Whether [`Pages::note_short`] was called since the last call.
     pub(crate) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.short)
     }
@@ -310,8 +310,8 @@ impl<P> Pages<P> {
         self.short_since = None;
     }
 
-    /// The pool is full by counts that may be too high. Returns whether it has been since before a whole checkpoint, of
-    /// `checkpoints` so far: then they are as right as they get.
+    /// The pool is full by counts that may be too high. Returns whether the pool has been full since before a whole
+    /// checkpoint, of `checkpoints` so far: the counts are then as exact as they can be.
     pub(crate) fn counted_since(&mut self, checkpoints: u64) -> bool {
         // One may have been in progress.
         *self.full_since.get_or_insert(checkpoints) + 2 <= checkpoints
@@ -322,12 +322,12 @@ impl<P> Pages<P> {
         self.full_since = None;
     }
 
-    /// The hand has not come around yet for somebody.
+    /// A user of pages still waits for the hand to come around.
     pub(crate) fn note_goes_on(&mut self) {
         self.goes_on = true;
     }
 
-    /// Whether that was so since this was asked last.
+    /// Whether [`Pages::note_goes_on`] was called since the last call.
     pub(crate) fn take_goes_on(&mut self) -> bool {
         std::mem::take(&mut self.goes_on)
     }
@@ -359,7 +359,7 @@ impl<P> Pages<P> {
         self.excess = false;
     }
 
-    /// What `who` needs now.
+    /// Sets the page needed now by `who`.
     pub(crate) fn need(&mut self, who: Needs, page: Option<(u16, u64)>) {
         self.next[who as usize] = page;
     }

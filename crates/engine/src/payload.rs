@@ -1,4 +1,4 @@
-//! Handles of user data. The engine moves handles; what is behind them, only a driver knows.
+//! Handles of user data. The engine moves handles; only a driver knows the bytes behind a handle.
 
 use std::fmt::Debug;
 
@@ -6,8 +6,8 @@ use thermocline_format::{Expected, Geometry, Packer};
 
 /// Handle of a run of blocks of 4096 bytes.
 ///
-/// Clones are handles of the same bytes. Real drivers put buffers behind it; the unit type stands for data that
-/// nobody looks at, so that terabytes can be simulated.
+/// Clones are handles of the same bytes. Real drivers put buffers behind handles. The unit type stands for data that is
+/// never read, so terabytes can be simulated.
 pub trait Payload: Clone + Debug {
     /// The handle of `blocks` blocks of the run, from its block `first` on.
     #[must_use]
@@ -22,8 +22,8 @@ pub trait Payload: Clone + Debug {
     /// Copies the first block of `from` over the first block of the run.
     fn copy_block(&self, from: &Self);
 
-    /// Packs the first block of the run: a handle of the packed bytes, and their number; `None` when they are more than
-    /// `room`.
+    /// Packs the first block of the run. Returns a handle of the packed bytes and the number of bytes; `None` when the
+    /// packed block does not fit in `room` bytes.
     fn pack(&self, packer: &mut Packer, room: usize) -> Option<(Self, u16)>;
 
     /// The block that lies packed in block `index`, if that is the sound header of an expected chunk.

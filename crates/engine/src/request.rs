@@ -1,4 +1,4 @@
-//! What a host asks of the engine, and what it gets back.
+//! Requests of a host, and the engine's replies.
 
 use thermocline_format::{
     Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, VolumeId, VolumeMedia, VolumeName,
@@ -38,28 +38,28 @@ pub enum HostRequest<P> {
         extent: Extent,
         /// Their content; must not change any more, not even after completion.
         data: P,
-        /// Whether they are to be durable at completion.
+        /// Whether the blocks must be durable at completion.
         fua: bool,
-        /// What the host says about their lifetime; 0 says nothing.
+        /// The host's hint about the lifetime of the blocks; 0 is no hint.
         handle: u16,
     },
     /// Forget blocks: they read as zeros afterwards.
     Trim {
         /// Which, of any number.
         extent: Extent,
-        /// Whether that is to be durable at completion.
+        /// Whether the trim must be durable at completion.
         fua: bool,
     },
-    /// Make every write durable that was complete when this was submitted.
+    /// Make every write durable that completed before the flush was submitted.
     Flush,
-    /// The same of the writes of a volume: what others have in memory may stay there.
+    /// As `Flush`, for the writes of one volume: writes of other volumes may stay in memory.
     FlushVolume {
         /// Which.
         volume: VolumeId,
     },
     /// Create a volume; durable at completion.
     CreateVolume {
-        /// Its name; no other volume may have it.
+        /// The name. No two volumes may have the same name.
         name: VolumeName,
         /// Its size in blocks.
         blocks: u64,
@@ -76,34 +76,34 @@ pub enum HostRequest<P> {
         /// Its new size in blocks.
         blocks: u64,
     },
-    /// Say where the blocks of a volume are to be from now on; durable at completion. What is there already goes
-    /// elsewhere when it is written or destaged next.
+    /// Set the media for future blocks of a volume; durable at completion. Existing blocks move when they are written
+    /// or destaged next.
     SetMedia {
         /// Which.
         volume: VolumeId,
         /// Where.
         media: VolumeMedia,
     },
-    /// Read everything that counts and compare it with its checksums. Findings come as [`Notice::Damaged`].
+    /// Read all valid data and compare the data with its checksums. Findings come as [`Notice::Damaged`].
     Scrub,
     /// Stop in order: completes when a checkpoint holds everything. No request is accepted afterwards.
     Close,
 }
 
-/// What a request that succeeded gives back.
+/// The reply to a request that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Done.
     Done,
     /// The volume that was created.
     Created(VolumeId),
-    /// What a scrub looked at.
+    /// Result of a scrub.
     Scrubbed {
-        /// Blocks that were compared, those of maps included.
+        /// Blocks that were compared, including blocks of maps.
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
-        /// Places of devices with redundancy that a member holds wrong, while the others have what is right.
+        /// Places of devices with redundancy that are wrong on one member and right on the others.
         mended: u64,
     },
 }
@@ -118,7 +118,7 @@ pub enum HostError {
     /// The blocks are not all in the volume.
     #[error("the blocks end beyond the volume")]
     OutOfRange,
-    /// The pool has no fast device: there is one place for all blocks.
+    /// The pool has no fast device: all blocks are on the same media.
     #[error("the pool has no fast device, so all blocks are on the same media")]
     NoFastDevice,
     /// A volume of that name exists.
@@ -127,7 +127,7 @@ pub enum HostError {
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]
     NoSpace,
-    /// The pool has less room than is to be reserved.
+    /// The pool has less room than the reservation needs.
     #[error("the pool can reserve {} MiB for this volume at most", .most / 256)]
     NothingToReserve {
         /// Blocks, the mapped ones of the volume included.
@@ -158,14 +158,14 @@ pub enum HostError {
     TooManyRoots {
         /// Roots that all volumes would have.
         needed: u64,
-        /// Roots that a superblock record of this pool has room for beside so many volumes.
+        /// Roots that fit in a superblock record of this pool beside so many volumes.
         most: u64,
     },
-    /// The device failed to read a block, or what it read is not that block.
+    /// The device failed to read a block, or returned another block.
     #[error("the block at {0} cannot be read")]
     Unreadable(Location),
-    /// A block is lost, with a device or with what said where it went: reading it is an error until it is written again
-    /// or trimmed.
+    /// A block is lost, with a device or with the chunk that mapped the block. Reading the block is an error until it
+    /// is written again or trimmed.
     #[error("a block is lost with a device or a chunk that the pool was told to do without")]
     Lost,
     /// The device failed to write or to flush; nothing can be written until the pool is opened again.
@@ -173,7 +173,7 @@ pub enum HostError {
     Failed,
 }
 
-/// What there is to say of the room for roots of maps beside that it is `most` of them.
+/// Second half of the message that the pool has room for `most` roots of maps: how to get more room.
 fn more_room(most: u64) -> String {
     match MAX_ROOTS as u64 {
         limit if most < limit => {
@@ -183,7 +183,7 @@ fn more_room(most: u64) -> String {
     }
 }
 
-/// Why a request was not accepted. It will never complete; nothing of it was done.
+/// Why a request was not accepted. The request will never complete, and no part of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejected {
@@ -198,7 +198,7 @@ pub enum Rejected {
     Malformed,
 }
 
-/// What a driver is to do, in this order.
+/// Work of a driver, in the order of the actions.
 #[derive(Clone, Debug)]
 pub enum Action<P> {
     /// Carry out a command and report its completion.
@@ -215,7 +215,7 @@ pub enum Action<P> {
         /// How it ended.
         result: Result<Reply, HostError>,
     },
-    /// Something that the operator may want to know.
+    /// An event that may interest the operator.
     Notice(Notice),
 }
 
@@ -230,9 +230,9 @@ pub enum Notice {
         /// Entries that they had.
         entries: u64,
     },
-    /// The pool could not be opened; nothing was changed.
+    /// The pool could not be opened; no block was changed.
     OpenFailed(OpenError),
-    /// The maps of all volumes are in memory as a whole. Never said where they are larger than the budget, or damaged.
+    /// The maps of all volumes are in memory as a whole. Never sent if the maps are larger than the budget, or damaged.
     MapLoaded,
     /// A checkpoint is durable.
     Checkpoint {
@@ -256,14 +256,15 @@ pub enum Notice {
     },
     /// A scrub in the background has ended.
     Scrubbed {
-        /// Blocks that were compared, those of maps included.
+        /// Blocks that were compared, including blocks of maps.
         blocks: u64,
         /// Places at which something is wrong: blocks and headers.
         damaged: u64,
-        /// Places of devices with redundancy that a member held wrong, while the others had what is right.
+        /// Places of devices with redundancy that were wrong on one member and right on the others.
         mended: u64,
     },
-    /// Blocks are lost, with a device or with what said where they went, and read as errors from now on.
+    /// Blocks are lost, with a device or with the chunk that mapped the blocks. From now on, reading the blocks is an
+    /// error.
     Lost {
         /// Which.
         extent: Extent,
@@ -295,25 +296,25 @@ pub enum OpenError {
         /// Blocks that the active devices hold.
         holds: u64,
     },
-    /// No unit is free on the devices that remain, so that nothing could be moved there.
+    /// No unit is free on the remaining devices, so no block can be moved.
     #[error(
         "the devices that remain have no free unit to move blocks to: attach another device first"
     )]
     NoFreeUnit,
-    /// A device that is to be detached holds something.
+    /// A device to be detached still holds blocks or records.
     #[error("device {} is not drained: it holds something still", .0.0)]
     DeviceInUse(DeviceId),
-    /// A device of the pool is missing: in its place is one without any record of the pool.
+    /// A device of the pool is missing: the device in its place has no record of the pool.
     #[error("device {} of the pool is missing, or is not the one that is in its place", .0.0)]
     DeviceMissing(DeviceId),
-    /// A device was not there when the pool was last opened, or is an older copy of what was.
+    /// A device was missing when the pool was last opened, or is an older copy of a device of the pool.
     #[error("device {} is an older copy: it was not there when the pool was last opened", .0.0)]
     DeviceOlder(DeviceId),
-    /// What the pool cannot be without is on a device that is to be given up: the records that count, or pages of maps.
+    /// A device to be given up holds data that the pool needs: the valid records, or pages of maps.
     #[error("device {} cannot be given up: it has the records of the pool, or pages of maps", .0.0)]
     MapOn(DeviceId),
-    /// The pool was not closed in order, and what a device that is to be given up had written since the last checkpoint
-    /// is gone with it.
+    /// The pool was not closed in order. The writes of a device to be given up since the last checkpoint would be gone
+    /// with the device.
     #[error(
         "the pool was not closed in order, and device {} has what was written to it last: without it, blocks that were \
          written since the last checkpoint may read as they were before",

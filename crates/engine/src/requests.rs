@@ -9,32 +9,32 @@ use crate::request::{HostError, Reply, RequestId};
 #[derive(Debug)]
 struct Request {
     id: RequestId,
-    /// What is still missing.
+    /// Parts that are not done yet.
     parts: u32,
     error: Option<HostError>,
     reply: Reply,
     /// Whether it changes anything.
     writes: bool,
-    /// Whether it completes only when it is durable.
+    /// Whether the request completes only when its writes are durable.
     durable: bool,
-    /// The volume whose size it changes.
+    /// The volume that the request resizes.
     resizes: Option<VolumeId>,
 }
 
-/// What comes of a request when a part of it is done.
+/// State of a request when a part of it is done.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
     /// It waits for others.
     Waits,
-    /// All is done, and is to be made durable: that is one part more.
+    /// All parts are done. The result must be made durable, which is one further part.
     MakeDurable,
     /// It is over.
     Over {
         /// The host's name for it.
         id: RequestId,
-        /// What it is answered.
+        /// The answer to the host.
         result: Result<Reply, HostError>,
-        /// The volume whose size it changed.
+        /// The volume that the request resized.
         resized: Option<VolumeId>,
     },
 }
@@ -46,7 +46,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Takes a request with one part, so that it is not over while its parts are being found.
+    /// Takes a request with one part: a request must not be over while its parts are being found.
     pub(crate) fn accept(&mut self, id: RequestId, writes: bool, durable: bool) -> u32 {
         let reply = Reply::Done;
         let request = Request { id, parts: 1, error: None, reply, writes, durable, resizes: None };
@@ -77,18 +77,18 @@ impl Requests {
         self.all[request as usize].parts += parts;
     }
 
-    /// What `request` will be answered.
+    /// Sets the reply to `request`.
     pub(crate) fn set_reply(&mut self, request: u32, reply: Reply) {
         self.all[request as usize].reply = reply;
     }
 
-    /// `request` changes the size of `volume`; blocks that it adds can be used when it is over.
+    /// `request` resizes `volume`; added blocks are usable when the request is over.
     pub(crate) fn set_resizes(&mut self, request: u32, volume: VolumeId) {
         self.all[request as usize].resizes = Some(volume);
     }
 
-    /// `parts` of what `request` waits for are done, or failed. Where the pool `has_failed`, no request that changes
-    /// anything succeeds.
+    /// `parts` awaited parts of `request` are done, or failed. If the pool `has_failed`, no request that writes
+    /// succeeds.
     pub(crate) fn progress(
         &mut self,
         request: u32,

@@ -27,7 +27,7 @@ pub(crate) use dead::{Dead, Terms, Verdict};
 use tail::Tail;
 use validity::Validity;
 
-/// Of the memory for maps, one part in so many may be taken beside it to know which blocks are valid: a bit for each.
+/// Bits of valid blocks, one for each block, may take one part in `VALIDITY_SHARE` of the map memory in addition.
 /// Chosen, not measured.
 const VALIDITY_SHARE: u64 = 8;
 
@@ -76,13 +76,13 @@ pub(crate) struct Space {
     releasing: u32,
     /// Whether a flush is on its way after which dead units can be released.
     flushing_dead: bool,
-    /// How often no control entry was waiting. One that waits may be why a unit is dead.
+    /// How often no control entry was waiting. A waiting entry may be the reason why a unit is dead.
     control_sealed: u64,
-    /// Closed units to which something is on its way still.
+    /// Closed units with a write in flight.
     closing: BTreeSet<u32>,
     /// Zones that an opening found neither empty nor full.
     unfinished: Vec<UnitId>,
-    /// Condemned units that still hold something.
+    /// Condemned units that are not empty yet.
     condemned: BTreeSet<u32>,
     /// Units out of service.
     retired: u32,
@@ -95,7 +95,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// `most_open` units can be open at once beside those of metadata, the last of the classes, and of arrivals.
+    /// `most_open` units can be open at once, not counting the units of metadata (the last class) and of arrivals.
     pub(crate) fn new(units: Units, config: &Config) -> Space {
         let count = units.count() as usize;
         let classes = usize::from(config.user_classes()) + 1;
@@ -128,7 +128,7 @@ impl Space {
         }
     }
 
-    /// What each unit is doing and how many of its blocks are valid.
+    /// The state of each unit and its number of valid blocks.
     pub(crate) fn units(&self) -> &Units {
         &self.units
     }
@@ -192,18 +192,18 @@ impl Space {
         self.supplies.iter().map(|supply| supply.dead.len()).sum()
     }
 
-    /// Listed units that were opened. A checkpoint shortens the table by those that are not open any more.
+    /// Listed units that were opened. A checkpoint shortens the table by the units that are no longer open.
     pub(crate) fn opened(&self) -> usize {
         self.listed.len().saturating_sub(self.reserved())
     }
 
-    /// Something is to be said of a unit that its page of the unit table may not say.
+    /// The page of the unit table for `unit` may be outdated.
     #[inline]
     pub(crate) fn touch(&mut self, unit: UnitId) {
         self.changed[unit.index() / PAGE_UNITS] = true;
     }
 
-    /// Whether page `index` of the unit table is to be compared; from now on it is not, until something changes.
+    /// Whether page `index` of the unit table must be compared. Clears the mark until the next change.
     pub(crate) fn take_changed(&mut self, index: usize) -> bool {
         std::mem::take(&mut self.changed[index])
     }
@@ -242,7 +242,7 @@ impl Space {
         self.unfinished.push(unit);
     }
 
-    /// Those of these that nothing is written to any more.
+    /// Returns the zones noted by `note_unfinished` that are now closed or retired.
     pub(crate) fn take_unfinished(&mut self) -> Vec<UnitId> {
         let found = std::mem::take(&mut self.unfinished);
         let done = |unit: &UnitId| {
@@ -280,8 +280,8 @@ impl Space {
         self.frontiers.set(class, at);
     }
 
-    /// The class whose unit blocks of `class` go to: its own, unless it has none and may open none; then the nearest
-    /// that has one.
+    /// The class whose open unit takes blocks of `class`. A class with an open unit, or with permission to open a unit,
+    /// uses its own. Otherwise the nearest class with an open unit takes the blocks.
     pub(crate) fn shared_class(&self, class: Class, may_open: bool) -> Class {
         if class.index() >= self.shared || self.frontiers.place(class).is_some() {
             return class;
@@ -293,14 +293,14 @@ impl Space {
         self.frontiers.nearest(class, shares).unwrap_or(class)
     }
 
-    /// Whether a unit may be open for `class` beside those that are: a class whose unit was closed early may have had
-    /// its blocks put into that of another since.
+    /// Whether a further unit may be open for `class`. Blocks of a class whose unit was closed early may have gone to
+    /// another class since.
     pub(crate) fn may_open_another(&self, class: Class) -> bool {
         class.index() >= self.shared || self.frontiers.count(self.shared) < self.most_open
     }
 
-    /// A class that has an open unit and got nothing while half of what the pool has for capacity was written: its
-    /// blocks were hot for a while, or policy does not choose it any more. Half of it is chosen, not measured.
+    /// An idle class with an open unit: the class got no block while half of the pool's capacity was written. Its
+    /// blocks were hot for a while, or the policy no longer chooses the class. The half is chosen, not measured.
     pub(crate) fn idle_class(&self) -> Option<Class> {
         let units = u64::from(self.geometry.active_units(MediaClass::Capacity));
         let idle = units * u64::from(self.geometry.blocks_per_unit()) / 2;
@@ -338,8 +338,8 @@ impl Space {
         }
     }
 
-    /// Closed units of metadata from `from` on, at most `count`, and the unit behind those that were looked at; `None`
-    /// behind the last.
+    /// Closed units of metadata from `from` on, at most `count`. Also returns the unit after the units looked at;
+    /// `None` after the last.
     pub(crate) fn closed_metadata(
         &mut self,
         from: u32,
@@ -371,7 +371,7 @@ impl Space {
         Some(at)
     }
 
-    /// Something was answered that was on its way to a closed unit.
+    /// A command to a closed unit was answered.
     pub(crate) fn closed_if_quiet(&mut self, unit: UnitId) {
         if self.tails[unit.index()].writers == 0 {
             self.closing.remove(&unit.0);
@@ -439,7 +439,7 @@ impl Space {
     /// One more valid block in `unit`.
     #[inline]
     pub(crate) fn add_valid(&mut self, unit: UnitId) {
-        // The unit table may be wrong, if a device lied to whoever wrote it.
+        // The unit table may be wrong if a device gave wrong data to the table's writer.
         if self.units.valid_count(unit) < self.units.blocks_per_unit() {
             self.units.add_valid(unit);
             self.touch(unit);
@@ -452,10 +452,10 @@ impl Space {
         self.tails[unit.index()].metadata = true;
     }
 
-    /// One valid block less in `unit`, which dies with its last.
+    /// `unit` loses a valid block, and dies with its last valid block.
     #[inline]
     fn drop_valid(&mut self, unit: UnitId) {
-        // The unit table may be wrong, if whoever wrote it was.
+        // The unit table may be wrong if its writer had a bug.
         let counted = self.units.valid_count(unit) > 0;
         debug_assert!(counted, "{unit:?} holds nothing that is valid");
         if !counted {
@@ -468,21 +468,21 @@ impl Space {
         }
     }
 
-    /// So many blocks of users are valid in `unit`, as a page of the unit table says. It may hold pages of maps by now,
-    /// which count beside them: it was reset and written again after the blocks were dropped by what the tail says.
-    /// Until that is replayed both may be more than the unit has.
+    /// A page of the unit table counts `valid` valid blocks of users in `unit`. The unit may hold pages of maps by now,
+    /// which count in addition: after the tail dropped the blocks, the unit was reset and written again. Until the tail
+    /// is replayed, the sum may exceed the size of the unit.
     pub(crate) fn add_users(&mut self, unit: UnitId, valid: u32) {
         let all = u64::from(self.units.valid_count(unit)) + u64::from(valid);
         self.units.set_valid(unit, all.min(i32::MAX as u64) as u32);
     }
 
-    /// What a page of the unit table said counts no more.
+    /// The count of a unit-table page for `unit` no longer counts.
     pub(crate) fn drop_users(&mut self, unit: UnitId, valid: u32) {
         self.units.set_valid(unit, self.units.valid_count(unit).saturating_sub(valid));
     }
 
-    /// One valid block less in `unit`, which an opening will count again if it is still there. Returns whether it was
-    /// counted: a table that is wrong must not stop an opening.
+    /// `unit` loses a valid block that the opening may count again. Returns whether the block was counted: a wrong
+    /// table must not stop an opening.
     pub(crate) fn uncount(&mut self, unit: UnitId) -> bool {
         let counted = self.units.valid_count(unit) > 0;
         if counted {
@@ -496,7 +496,8 @@ impl Space {
         self.units.begin_relocation(unit);
     }
 
-    /// Garbage collection is done with `unit`. Returns the valid blocks that are left in it; it is dead without.
+    /// Garbage collection is done with `unit`. Returns the valid blocks left in the unit; without a valid block, the
+    /// unit is dead.
     pub(crate) fn end_relocation(&mut self, unit: UnitId) -> u32 {
         self.units.end_relocation(unit);
         self.bury(unit);
@@ -529,9 +530,9 @@ impl Space {
         units.into_iter().map(list).collect()
     }
 
-    /// The device of which the largest part is `empty`, one unit left aside, among those with free units on `media`. So
-    /// devices fill side by side, and each keeps an empty unit as long as there is one for each: if all others are
-    /// lost, this one can go on.
+    /// The device with the largest share of `empty` units, one unit left aside, among the devices with free units on
+    /// `media`. Devices thus fill side by side, and each keeps an empty unit as long as every device can: if all other
+    /// devices are lost, the last device can go on.
     fn emptiest(&self, media: MediaClass, empty: &[u64; MAX_DEVICES]) -> Option<usize> {
         let free = &self.supply(media).free;
         let part = |device: usize| {
@@ -542,8 +543,8 @@ impl Space {
         devices.rev().max_by(|one, other| part(*one).total_cmp(&part(*other)))
     }
 
-    /// What a checkpoint that begins now would have to list: open units where they stand, and reserved ones. Tails
-    /// count from chunk `from` on, the next.
+    /// The units that a checkpoint beginning now must list: open units with their write positions, and reserved units.
+    /// Tails count from chunk `from` on, the next chunk.
     pub(crate) fn begin_tail(&mut self, from: Sequence) -> BTreeMap<u32, OpenUnit> {
         self.tail_from = from;
         for unit in self.listed.keys() {

@@ -1,4 +1,4 @@
-//! What the engine counted since it was made.
+//! Counters since the engine was made.
 
 use thermocline_format::MediaClass;
 
@@ -8,12 +8,12 @@ use thermocline_format::MediaClass;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Blocks that the host wrote, counted when they are staged: they are absorbed or written in chunks later, or lost
-    /// with a pool that fails.
+    /// Host blocks, counted at staging. A staged block is absorbed, written in a chunk later, or lost with a pool that
+    /// fails.
     pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
-    /// Those of them that were written to devices for capacity although there are fast ones.
+    /// Host blocks that were written to devices for capacity although the pool has fast devices.
     pub bypassed_blocks: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
@@ -23,30 +23,30 @@ pub struct Stats {
     pub host_blocks_read: u64,
     /// Blocks that the host trimmed and that were mapped.
     pub trimmed_blocks: u64,
-    /// Blocks that garbage collection copied, those apart that left a fast device by that.
+    /// Blocks that garbage collection copied, except blocks that left a fast device.
     pub relocated_blocks: u64,
-    /// Those of them that went from one fast unit to another.
+    /// Relocated blocks that went from one fast unit to another.
     pub carried_blocks: u64,
     /// Blocks that left a fast device for one with capacity.
     pub destaged_blocks: u64,
     /// Bytes that garbage collection read.
     pub gc_bytes_read: u64,
-    /// Commands by which it read them.
+    /// Read commands of garbage collection.
     pub gc_reads: u64,
     /// Units that garbage collection emptied.
     pub gc_units: u64,
     /// Pages of maps and roots that were written.
     pub map_pages_written: u64,
-    /// Bytes of chunk headers, those of control entries included; but of those with a packed block, which counts as a
-    /// block like any other.
+    /// Bytes of chunk headers, including headers of control entries. Headers with a packed block are not included: the
+    /// packed block counts as a block like any other.
     pub header_bytes: u64,
-    /// Those of them that were written to devices for capacity although there are fast ones.
+    /// Header bytes that were written to devices for capacity although the pool has fast devices.
     pub capacity_header_bytes: u64,
     /// Blocks that were packed into a header.
     pub packed_blocks: u64,
-    /// Blocks of which it was tried.
+    /// Blocks that the engine tried to pack.
     pub pack_tried_blocks: u64,
-    /// Pages of maps that could not be read when their volume was deleted: what they led to stays counted.
+    /// Pages of maps that could not be read when their volume was deleted: the mapped blocks still count as valid.
     pub lost_pages: u64,
     /// Bytes that were left unwritten at the ends of units.
     pub unused_bytes: u64,
@@ -62,28 +62,28 @@ pub struct Stats {
     pub flushes: u64,
     /// Resets sent to the device.
     pub resets: u64,
-    /// Entries of maps, and units, that were looked through in search of something: what bounds the work of a call.
+    /// Entries of maps, and units, that searches looked through: the bound of the work of a call.
     pub looked_at: u64,
     /// Pages of maps that were read because they were not in memory.
     pub pages_loaded: u64,
-    /// Pages of maps that gave their memory to others.
+    /// Pages of maps that were evicted.
     pub pages_evicted: u64,
-    /// Pages of maps that were read only to be written with what had changed.
+    /// Pages of maps that were read only to be written with their patch.
     pub pages_merged: u64,
-    /// Blocks found to be damaged, each time that they were.
+    /// Damaged blocks found; a block counts each time.
     pub damaged_blocks: u64,
     /// Places of devices with redundancy that a member held wrong, and that were written again from the others.
     pub healed_places: u64,
 }
 
-/// Memory that an engine holds, in bytes, by what it is for.
+/// Memory that an engine holds, in bytes, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Maps of the volumes: pages in which something was mapped, and what leads to them.
+    /// Maps of the volumes: pages with mapped blocks, and the roots and leaves above the pages.
     pub maps: u64,
     /// The table of units.
     pub units: u64,
-    /// What the placement policy remembers.
+    /// Memory of the placement policy.
     pub placement: u64,
     /// Blocks that wait to be written, with their payload.
     pub waiting: u64,
@@ -97,19 +97,19 @@ impl Memory {
     }
 }
 
-/// What was written for one volume since the engine was made, in blocks of 4096 bytes.
+/// Data written for one volume since the engine was made, in blocks of 4096 bytes.
 ///
 /// The sums over all volumes, deleted ones included, are in [`Stats`]; headers, maps and superblocks are the pool's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VolumeTraffic {
-    /// Blocks that the host wrote, counted when they are staged.
+    /// Host blocks, counted at staging.
     pub host_blocks_staged: u64,
     /// Blocks of the host that were written in chunks.
     pub host_blocks_written: u64,
     /// Blocks of the host that were overwritten or trimmed in memory and never reached a chunk.
     pub absorbed_blocks: u64,
-    /// Blocks that garbage collection copied, those apart that left a fast device by that.
+    /// Blocks that garbage collection copied, except blocks that left a fast device.
     pub relocated_blocks: u64,
     /// Blocks that left a fast device for one with capacity.
     pub destaged_blocks: u64,
@@ -152,10 +152,10 @@ impl Stats {
     }
 }
 
-/// What was written to the devices of a class of media since the engine was made, by cause.
+/// Data written to the devices of a class of media since the engine was made, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenOn {
-    /// Blocks of the host: below fast devices, those that bypassed them.
+    /// Blocks of the host. On capacity media of a tiered pool: blocks that bypassed the fast devices.
     pub host_blocks: u64,
     /// Blocks that came from fast devices.
     pub destaged_blocks: u64,
@@ -166,7 +166,7 @@ pub struct WrittenOn {
 }
 
 impl WrittenOn {
-    /// Of all that `stats` counted, what was written to `media`.
+    /// The part of `stats` that was written to `media`.
     pub(crate) fn new(stats: &Stats, media: MediaClass, tiered: bool) -> WrittenOn {
         let pages = stats.map_pages_written * 4096;
         let metadata = stats.header_bytes + pages + stats.superblock_bytes;

@@ -1,4 +1,4 @@
-//! Superblock records: the newest that counts, and the one that is being written.
+//! Superblock records: the newest valid record, and the record being written.
 //!
 //! Invariants:
 //! * At most one record is being written.
@@ -10,7 +10,7 @@ use thermocline_types::UnitId;
 
 use crate::map::Value;
 
-/// What a record that is being written is for.
+/// Purpose of the record being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A pool was opened.
@@ -21,10 +21,10 @@ pub(crate) enum Purpose {
     Checkpoint,
 }
 
-/// What is done next for a record.
+/// The next step for a record.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// It is written to the place that it names.
+    /// Write the record to the location in the record.
     Write(Box<Superblock>),
     /// A superblock unit is emptied for it.
     Reset(UnitId),
@@ -50,32 +50,32 @@ struct Writing {
     copies: Vec<UnitId>,
     /// Those on other devices, which get a further copy when the home has the record.
     confirmed_on: Vec<UnitId>,
-    /// Whether a copy of this record is on its way or there, but not flushed.
+    /// Whether a copy of this record was sent and is not flushed yet.
     unflushed: bool,
     fresh: Vec<OpenUnit>,
     obsolete: Vec<Value>,
 }
 
-/// Superblock records: the newest flushed one and the one being written.
+/// Superblock records: the newest flushed record and the record being written.
 #[derive(Debug, Default)]
 pub(crate) struct Superblocks {
     durable: Option<Superblock>,
     writing: Option<Writing>,
-    /// Where the next record goes in superblock units; those that are not here are as if they were full.
+    /// Where the next record goes in superblock units. A superblock unit without an entry counts as full.
     next: FxHashMap<UnitId, u32>,
     /// Units of devices but the home that get a copy of the record of this opening before the home has it.
     labels: Vec<UnitId>,
-    /// And those that get a further one when the home has it.
+    /// Units that get a further copy when the home has the record.
     confirmed_on: Vec<UnitId>,
     settled: bool,
     /// Blocks that count as valid until it is settled.
     unsettled: Vec<Value>,
-    /// Pages that were replaced or dropped since the newest record that refers to them.
+    /// Pages that were replaced or dropped after the newest record that refers to the pages.
     obsolete: Vec<Value>,
 }
 
 impl Superblocks {
-    /// Whether there is a record that counts, and none is being written.
+    /// Whether a valid record exists and no record is being written.
     pub(crate) fn are_idle(&self) -> bool {
         self.writing.is_none() && self.durable.is_some()
     }
@@ -104,7 +104,7 @@ impl Superblocks {
         self.durable.as_ref().map_or(0, |record| record.patches)
     }
 
-    /// Whether a crash would be recovered from to what the host was told: not yet while only the chunks of an earlier
+    /// Whether recovery from a crash would restore all acknowledged data. Not yet while only the chunks of an earlier
     /// opening would be replayed.
     pub(crate) fn are_settled(&self) -> bool {
         self.settled
@@ -119,25 +119,25 @@ impl Superblocks {
         self.unsettled.push(value);
     }
 
-    /// A crash would be recovered from. Returns what counted as valid until now.
+    /// Recovery from a crash would restore all acknowledged data. Returns the blocks that counted as valid until now.
     pub(crate) fn settle(&mut self) -> Vec<Value> {
         self.settled = true;
         std::mem::take(&mut self.unsettled)
     }
 
-    /// What stands at `entry` is not valid any more when the next checkpoint's record counts.
+    /// The block at `entry` becomes invalid when the record of the next checkpoint counts.
     pub(crate) fn drop_later(&mut self, entry: MapEntry) {
         self.obsolete.extend(Value::of_entry(entry.pack()));
     }
 
-    /// What is not valid any more when a later record counts.
+    /// Blocks that become invalid when a later record counts.
     pub(crate) fn obsolete(&self) -> impl Iterator<Item = Value> + '_ {
         let of_writing = self.writing.iter().flat_map(|writing| &writing.obsolete);
         self.obsolete.iter().chain(of_writing).copied()
     }
 
-    /// Superblock units of a device but the home: the record of this opening is copied to them, to the last first; to
-    /// the first only when the home has it, if that unit holds the record that counts till then.
+    /// Superblock units of a device other than the home. The record of this opening is copied to both units, to the
+    /// last first. If the first holds the valid record so far, its copy waits until the home has the record.
     pub(crate) fn label(&mut self, units: [UnitId; 2], first_counts: bool) {
         self.labels.extend(&units[usize::from(first_counts)..]);
         self.confirmed_on.extend(units);
@@ -148,8 +148,8 @@ impl Superblocks {
         self.confirmed_on.clear();
     }
 
-    /// Begins to write a record, that of an opening with labels on other devices if these are `labelled`; `fresh` are
-    /// listed for the first time. [`Superblocks::next`] says how.
+    /// Begins to write a record. The record of an opening gets labels on other devices if they are `labelled`. The
+    /// units `fresh` are listed for the first time. [`Superblocks::next`] gives the steps.
     pub(crate) fn begin(
         &mut self,
         mut record: Superblock,
@@ -177,9 +177,9 @@ impl Superblocks {
             Some(Writing { record, purpose, copies, confirmed_on, unflushed, fresh, obsolete });
     }
 
-    /// What is done next for the record: it goes to the next superblock unit, those of the home last. A unit that is
-    /// full is reset first, and that only when the other has this record, flushed, or still the one before it; unless
-    /// `careless`, a mistake for tests of the tests.
+    /// The next step for the record: a write to the next superblock unit, the units of the home last. A full unit is
+    /// reset before the write. The reset waits until the other unit holds a flushed copy of this record or of the
+    /// record before. `careless` skips the wait, a mistake for tests of the tests.
     ///
     /// # Panics
     /// If no record is being written.
@@ -214,8 +214,8 @@ impl Superblocks {
         self.writing.as_ref().is_some_and(|writing| writing.purpose == Purpose::Opening)
     }
 
-    /// The copies that were written are durable. With the last of them, the record counts: that of an opening when
-    /// other devices say that the home has it.
+    /// The copies that were written are durable. With the last copy, the record counts. The record of an opening counts
+    /// only when other devices confirm the copy of the home.
     pub(crate) fn copies_durable(&mut self) -> Option<Counts> {
         let mut writing = self.writing.take()?;
         writing.unflushed = false;

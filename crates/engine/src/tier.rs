@@ -1,10 +1,11 @@
-//! Which media blocks go to, where there are fast ones: what hosts write, and what leaves a fast unit.
+//! Choice between fast devices and devices for capacity, for host data and for blocks that leave a fast unit.
 //!
 //! Invariants:
-//! * What leaves a fast unit goes to another only if one is free that hosts may not use, or stays where it is, and
-//!   while at most half of what was looked at did: so however large fast volumes are, fast units are gained.
+//! * A block that leaves a fast unit moves to another only if a free fast unit is left that hosts may not use, or if
+//!   the block stays in place. At most half of the blocks looked at may stay on fast devices. Fast units are therefore
+//!   gained, however large fast volumes are.
 
-/// Requests of a volume that follow each other in its blocks.
+/// Consecutive requests of a volume, each beginning where the last ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stream {
     /// The block behind the last request.
@@ -14,7 +15,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Another request; returns the blocks of the stream that it goes on with, its own among them.
+    /// Adds a request to the stream; returns the blocks of the stream so far, including the new request.
     pub(crate) fn go_on(&mut self, lba: u64, blocks: u64) -> u64 {
         let before = if lba == self.next { self.blocks } else { 0 };
         *self = Stream { next: lba + blocks, blocks: before + blocks };

@@ -1,8 +1,8 @@
-//! What is stated of how an engine is to work, by whoever sets one up.
+//! Settings of an engine that the operator states.
 //!
-//! All that is not stated is as [`Config::new`] has it. Service and lab both hold what they are told as a [`Tuning`],
-//! so that what the lab measures is what is served. The table is the one place in which a setting of the engine is
-//! described: settings files, command lines and lists are made from it.
+//! An unstated setting has the value of [`Config::new`]. Service and lab both keep their settings as a [`Tuning`], so
+//! the lab measures the engine that the service runs. Only the table describes the settings of the engine: settings
+//! files, command lines and lists are made from the table.
 
 use std::ops::RangeInclusive;
 
@@ -65,13 +65,13 @@ settings! {
     }
 }
 
-/// What lies between the watermarks if only the high one is stated: as in dm-writecache, whose defaults are 50 and 45 %
-/// (Documentation/admin-guide/device-mapper/writecache.rst of Linux).
+/// Distance between the watermarks if only the high watermark is stated: as in dm-writecache, whose defaults are 50 and
+/// 45 % (Documentation/admin-guide/device-mapper/writecache.rst of Linux).
 const HYSTERESIS: f64 = 0.05;
 
-// Bounds of what is stated: less is of no use, and more ends in failure where nobody expects it. Those without a source
-// are chosen, not measured: far beyond what is of use, and far from where arithmetic or memory ends. A device may bound
-// more ([`Config::check`]).
+// Bounds of settings: a smaller value is useless, and a larger value fails in unexpected places. Bounds without a
+// source are chosen, not measured: far beyond useful values, and far from the limits of arithmetic or memory. A device
+// may bound more ([`Config::check`]).
 /// Units of a pool.
 pub const MAX_UNITS: u64 = 1 << 20;
 const AHEAD: RangeInclusive<u32> = 0..=MAX_UNITS as u32 / 2;
@@ -85,7 +85,7 @@ const STAGED: RangeInclusive<Bytes> =
     Bytes(MAX_IO_BLOCKS * Bytes::BLOCK.0)..=Bytes(Bytes::BLOCK.0 << 20);
 const CHECKPOINT: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 60);
 const MEMORY: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 50);
-/// Seconds. What is too old at once would leave no time to move it.
+/// Seconds. An age of 0 would leave no time to move blocks.
 const AGE: RangeInclusive<Seconds> = Seconds(1)..=Seconds(u32::MAX);
 
 impl Setting for ReadPlan {
@@ -161,8 +161,8 @@ impl Tuning {
     }
 }
 
-/// Zones that are active beside those that blocks and metadata are written to: those of the superblocks, and one that
-/// is being finished.
+/// Active zones beside the zones for blocks and metadata: the zones of the superblocks, and one zone that is being
+/// finished.
 const ZONES_BESIDE: u32 = 3;
 
 impl Config {
@@ -184,23 +184,24 @@ impl Config {
     }
 }
 
-/// Units of a pool without zones, if nothing is said: enough for garbage collection to choose from, few enough that
-/// each is written in large pieces. Chosen, not measured.
+/// Default number of units of a pool without zones: enough for garbage collection to choose from, few enough that each
+/// is written in large pieces. Chosen, not measured.
 const UNITS: u64 = 512;
 /// Units of the smallest of its devices, at least. Measured on a tier of p5800x and p5316, Zipf 1.0: 35 fast units cost
 /// 1 % of ALWA against 71, 17 cost 14 %.
 const FEWEST: u64 = 32;
-/// Bounds of the size of units. Units smaller than those of a drive below die apart in these: with 1 MiB over 6 MiB the
-/// drive wrote 2.3 bytes for each of the log's, with 6 MiB 1.08 (the same tier, one class). Makers do not publish the
-/// units of drives; those of large ones, a block of every die and plane, have gigabytes.
+/// Bounds of the size of units. Log units smaller than a unit of the drive below die at different times within the
+/// drive's unit: with 1 MiB over 6 MiB the drive wrote 2.3 bytes for each byte of the log, with 6 MiB 1.08 (the same
+/// tier, one class). Makers do not publish the units of drives; units of large drives, a block of every die and plane,
+/// have gigabytes.
 const SMALLEST: Bytes = Bytes::mib(1);
 /// Units of a pool for which these are too large, at least, down to the smallest that a pool can have: with 64 units of
 /// 256 KiB a pool of 16 MiB holds 11.8 MiB, with 16 of 1 MiB it holds 1.
 const FEWEST_OF_ALL: u64 = 64;
 const LARGEST: Bytes = Bytes::gib(8);
 
-/// Size of the units of a pool without zones, if nothing is said, whose devices for capacity have `capacity` bytes, and
-/// the smallest of several devices `smallest`: a power of two from 1 MiB to 8 GiB, or less where units would be few.
+/// Default size of the units of a pool without zones, whose devices for capacity have `capacity` bytes, and the
+/// smallest of several devices `smallest`. A power of two from 1 MiB to 8 GiB, or less if units would be few.
 #[must_use]
 pub fn default_unit(capacity: Bytes, smallest: Option<Bytes>) -> Bytes {
     let most = smallest.map_or(LARGEST, |smallest| power_of_two(smallest.0 / FEWEST));

@@ -1,13 +1,14 @@
-//! The unit table: how many blocks of users each unit holds, kept with the checkpoint so that an opening need not read
-//! the map to know.
+//! The unit table: the number of users' blocks in each unit. The table is kept with the checkpoint, so an opening need
+//! not read the map to count blocks.
 //!
-//! The counts on media are those of the map pages on media, whatever happened since they were written. Pages are
-//! written in order while the host goes on; a block that moves in a page that this checkpoint has written already
-//! moves *ahead* of the table, and is taken back from the counts in memory when the table is written.
+//! The counts on media match the map pages on media, even if blocks changed since the pages were written. Pages are
+//! written in order while the host goes on. A block may move in a page that this checkpoint has written already. The
+//! block then moves *ahead* of the table, and the move is subtracted from the counts in memory when the table is
+//! written.
 //!
 //! Invariants:
-//! * What a unit holds, less what moved ahead, is what the map pages of the next record lead to, from when all of them
-//!   were written until that record is durable.
+//! * The blocks of a unit, less the blocks moved ahead, are the blocks that the map pages of the next record lead to.
+//!   This holds from the time when all pages were written until that record is durable.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use thermocline_types::UnitId;
 
 use crate::volumes::PageCursor;
 
-/// The unit table as on media, and how far it is from what is in memory.
+/// The unit table as on media, and its difference from the counts in memory.
 #[derive(Debug)]
 pub(crate) struct UnitTable {
     /// As written last, page by page.
@@ -28,9 +29,9 @@ pub(crate) struct UnitTable {
     written: PageCursor,
     /// By how many blocks each unit is ahead of these pages.
     ahead: FxHashMap<u32, i64>,
-    /// Blocks that count as valid in memory, though nothing on media will lead to them.
+    /// Blocks that count as valid in memory, though no page on media will lead to the blocks.
     kept: FxHashMap<u32, i64>,
-    /// Pages that are to be written whether they differ or not: they were lost, or are to go elsewhere.
+    /// Pages that must be written even if unchanged: the copy was lost, or must move.
     again: BTreeSet<usize>,
 }
 
@@ -60,7 +61,7 @@ impl UnitTable {
         self.again.insert(index);
     }
 
-    /// What is said of `unit` on media.
+    /// The entry of `unit` on media.
     pub(crate) fn entry(&self, unit: UnitId) -> UnitEntry {
         self.entries[unit.index()]
     }
@@ -88,7 +89,7 @@ impl UnitTable {
         page < self.written
     }
 
-    /// A block in such a page stands in unit `to` from now on, and not in `from`.
+    /// A block in a page written already moved to unit `to` from unit `from`.
     pub(crate) fn move_ahead(&mut self, from: Option<UnitId>, to: Option<UnitId>) {
         for (unit, by) in [(from, -1), (to, 1)] {
             if let Some(unit) = unit {
@@ -97,7 +98,7 @@ impl UnitTable {
         }
     }
 
-    /// A block in `unit` goes on counting as valid, though nothing leads to it any more.
+    /// A block in `unit` goes on counting as valid, though no page leads to the block any more.
     pub(crate) fn keep(&mut self, unit: UnitId) {
         *self.kept.entry(unit.0).or_default() += 1;
     }
@@ -107,7 +108,7 @@ impl UnitTable {
         self.kept.clear();
     }
 
-    /// Pages that are to be written whether they differ or not.
+    /// Pages that must be written even if unchanged.
     pub(crate) fn is_lost(&self, index: usize) -> bool {
         self.again.contains(&index)
     }
@@ -123,7 +124,7 @@ impl UnitTable {
         count.max(0) as u32
     }
 
-    /// Whether `page` is to be written as page `index`: it differs from the one on media, or that one is not to stay.
+    /// Whether to write `page` as page `index`: the content differs from media, or the copy on media must be replaced.
     pub(crate) fn is_due(&self, index: usize, page: &UnitPage) -> bool {
         let same = self.entries[index * PAGE_UNITS..][..PAGE_UNITS] == *page.0;
         !same || self.again.contains(&index)

@@ -9,11 +9,11 @@ use crate::stats::VolumeTraffic;
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     slots: Vec<Option<VolumeMap>>,
-    /// Identifiers and indices of those that were not deleted, by rising identifier: mostly few.
+    /// Identifiers and indices of volumes that were not deleted, by rising identifier. Volumes are usually few.
     index: Vec<(VolumeId, u16)>,
     /// No volume has had this identifier or a higher one.
     next: VolumeId,
-    /// Blocks that are mapped, staged ones included.
+    /// Mapped blocks, including staged blocks.
     mapped: u64,
     /// Volumes for which room is held.
     reserved: Vec<u16>,
@@ -23,15 +23,15 @@ pub(crate) struct Volumes {
     roots: usize,
     /// Bytes of memory that all maps take at most beside their pages.
     fixed: u64,
-    /// Pages that went with the end of their volume, and that an opening would need as they were before: those that a
-    /// checkpoint in progress makes needless, and later ones.
+    /// Pages cut off at the end of their volume that an opening would still need in their old state. First the pages
+    /// that a checkpoint in progress makes needless, then later pages.
     cut: (u64, u64),
-    /// Bytes of memory that what led to pages took of volumes that went or became smaller, and that an opening would
-    /// need again, in the same two parts.
+    /// Memory in bytes of roots and leaves that deleted or shrunk volumes took and that an opening would need again, in
+    /// the same two parts.
     gone: (u64, u64),
 }
 
-/// A volume as others see it.
+/// A volume, as reported to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     /// Its identifier.
@@ -40,13 +40,13 @@ pub struct VolumeInfo {
     pub name: VolumeName,
     /// Its size in blocks of 4096 bytes.
     pub blocks: u64,
-    /// Where its blocks are to be.
+    /// The media for the blocks of the volume.
     pub media: VolumeMedia,
     /// Blocks that are mapped. An estimate until each page of the map was read once.
     pub mapped: u64,
-    /// Blocks that the pool keeps writable for it, those that are mapped included.
+    /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub reserve: u64,
-    /// What was written for it.
+    /// Data written for the volume.
     pub traffic: VolumeTraffic,
 }
 
@@ -77,7 +77,7 @@ impl PageCursor {
     pub(crate) const END: PageCursor = PageCursor { volume: u16::MAX, page: u64::MAX };
 }
 
-/// What a piece of a walk came to.
+/// Result of a piece of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Walk {
     /// This page of this volume.
@@ -89,7 +89,7 @@ pub(crate) enum Walk {
 }
 
 impl Volumes {
-    /// The next page from `cursor` on that is wanted. Looks at `budget` words of 64 pages at most, and takes what it
+    /// The next wanted page from `cursor` on. Looks at `budget` words of 64 pages at most, and subtracts the words
     /// looked at from the budget.
     pub(crate) fn next_page(
         &self,
@@ -133,7 +133,7 @@ impl Volumes {
         self.next = next;
     }
 
-    /// Blocks that are mapped, staged ones included.
+    /// Mapped blocks, including staged blocks.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped
     }
@@ -163,7 +163,7 @@ impl Volumes {
         }
     }
 
-    /// Blocks of a volume that are mapped. Pages that nobody has counted yet are taken for as full as each other.
+    /// Mapped blocks of a volume. All uncounted pages are assumed to be equally full.
     pub(crate) fn in_use(&self, index: u16) -> u64 {
         let Tally { blocks, uncounted, .. } = self.map(index).tally();
         if uncounted == 0 {
@@ -181,7 +181,7 @@ impl Volumes {
         if reserve == 0 { 0 } else { reserve.saturating_sub(self.in_use(index)) }
     }
 
-    /// Room that reservations hold, that of the volume at `except` aside.
+    /// Room that reservations hold, except the reservation of the volume at `except`.
     #[inline]
     pub(crate) fn held_beside(&self, except: Option<u16>) -> Held {
         let mut held = Held::default();
@@ -227,13 +227,13 @@ impl Volumes {
         Some(self.index[found].1)
     }
 
-    /// The index of a volume, be it deleted.
+    /// The index of a volume, even a deleted volume.
     pub(crate) fn slot(&self, volume: VolumeId) -> Option<u16> {
         let mut indices = self.indices();
         self.index(volume).or_else(|| indices.find(|index| self.map(*index).id == volume))
     }
 
-    /// Every index in use, those of volumes that are being deleted included.
+    /// Every index in use, including volumes that are being deleted.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         let used: Vec<u16> = (0..self.slots.len() as u16)
             .filter(|&index| self.slots[usize::from(index)].is_some())
@@ -248,14 +248,14 @@ impl Volumes {
         maps
     }
 
-    /// Volumes, by rising identifier; those of which blocks are still mapped though they were deleted among them.
+    /// Volumes, by rising identifier, including deleted volumes with blocks still mapped.
     pub(crate) fn all(&self) -> Vec<&VolumeMap> {
         let mut maps: Vec<&VolumeMap> = self.slots.iter().flatten().collect();
         maps.sort_unstable_by_key(|map| map.id.0);
         maps
     }
 
-    /// Adds a volume of which nothing is mapped.
+    /// Adds a volume without mapped blocks.
     pub(crate) fn add(
         &mut self,
         id: VolumeId,
@@ -293,7 +293,7 @@ impl Volumes {
         self.index.retain(|(other, _)| *other != id);
     }
 
-    /// Forgets a hidden volume of which nothing is mapped any more.
+    /// Forgets a hidden volume without mapped blocks.
     pub(crate) fn forget(&mut self, index: u16) {
         self.noted -= self.map(index).noted();
         self.roots -= self.map(index).roots();
@@ -303,7 +303,7 @@ impl Volumes {
         self.slots[usize::from(index)] = None;
     }
 
-    /// Gives a volume another size. What is beyond it must be unmapped already.
+    /// Resizes a volume. Blocks beyond the new size must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
         self.roots -= self.map(index).roots();
         let (old, new) =
@@ -331,13 +331,13 @@ impl Volumes {
         self.noted.used + self.noted.absent
     }
 
-    /// Those of them, at least, that were never written.
+    /// A lower bound of the pages in use that were never written.
     pub(crate) fn pages_unwritten(&self) -> u64 {
         self.pages_in_use().saturating_sub(self.noted.placed)
     }
 
-    /// Pages that differ from those on media, as of when each map was noted last, and those that went since the newest
-    /// checkpoint began.
+    /// Pages that differ from media, as of when each map was noted last, and pages cut off since the newest checkpoint
+    /// began.
     #[inline]
     pub(crate) fn dirty_pages(&self) -> u64 {
         self.noted.dirty + self.cut.1
@@ -360,7 +360,7 @@ impl Volumes {
         self.cut.1 += pages;
     }
 
-    /// A checkpoint begins: its record will make it needless to have what went before it.
+    /// A checkpoint begins: its record will make pages cut off before the checkpoint needless.
     pub(crate) fn begin_checkpoint(&mut self) {
         self.cut = (self.cut.0 + self.cut.1, 0);
         self.gone = (self.gone.0 + self.gone.1, 0);

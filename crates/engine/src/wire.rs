@@ -1,8 +1,8 @@
-//! The bytes that commands become, and the structures that bytes become: for drivers, real and simulated.
+//! Encodes commands into bytes and finds structures in bytes, for real and simulated drivers.
 //!
 //! Invariants:
 //! * Finding never panics nor computes with an unchecked number, whatever the bytes.
-//! * What was written at one place is never found at another, nor under another pool or generation.
+//! * A structure written at one place is never found at another, nor under another pool or generation.
 
 mod in_bytes;
 mod translator;
@@ -69,20 +69,21 @@ pub struct Found {
     pub newest: Option<(Revision, Epoch)>,
 }
 
-/// Finds the chunks that `request` asks for. `bytes` are those of its window: what was read from [`ReadChunks::at`] on,
-/// in whole logical blocks.
+/// Finds the chunks that `request` asks for. `bytes` is the content of the window from [`ReadChunks::at`] on, in whole
+/// logical blocks.
 ///
-/// From the first place on, each chunk says where the next begins. A header that the window cuts off ends the walk
-/// there, to go on with a further window; a chunk whose header is whole counts, even if the window cuts off the rest.
-/// A search for chunks of any generation looks behind each header already: what is left of an earlier life of the unit
-/// may end in the middle of a chunk of this one.
+/// Each chunk names the place of the next chunk. A header that the window cuts off ends the walk; the caller goes on
+/// with a further window. A chunk whose header is whole counts, even if the window cuts off the data. A search for
+/// chunks of any generation looks behind each header already: data of an earlier life of the unit may end in the middle
+/// of a chunk of this life.
 #[must_use]
 pub fn find_chunks(bytes: &[u8], request: &ReadChunks, geometry: &Geometry) -> Found {
     find_chunks_in(&[bytes], request, geometry)
 }
 
 /// As [`find_chunks`], in windows of equal length on the same place: the versions of a device with redundancy. At each
-/// place the newest chunk counts that any of them has: whoever has an older one, or none, was not written last.
+/// place the newest chunk of all windows counts: a version with an older chunk, or without a chunk, missed the last
+/// write.
 #[must_use]
 pub fn find_chunks_in(windows: &[&[u8]], request: &ReadChunks, geometry: &Geometry) -> Found {
     let mut generation = request.generation;
@@ -124,7 +125,7 @@ fn offset_within(bytes: &[u8], at: Location, block: u32, geometry: &Geometry) ->
     (inside && offset + logical_block <= bytes.len()).then_some(offset)
 }
 
-/// What stands at a place.
+/// Result of a look at a place.
 enum Seen {
     /// An expected chunk, its header whole.
     Chunk(ChunkHeader),
@@ -134,7 +135,8 @@ enum Seen {
     Nothing,
 }
 
-/// Looks for the newest chunk at `offset` of each window. With it, the first window that has it, and how many do.
+/// Looks for the newest chunk at `offset` of each window. Also returns the first window with the chunk, and the number
+/// of windows with the chunk.
 fn look_in(
     windows: &[&[u8]],
     offset: usize,
@@ -182,7 +184,7 @@ fn look(
     ChunkHeader::decode(bytes, expected, geometry).map_or(Seen::Nothing, Seen::Chunk)
 }
 
-/// The bytes of those blocks of the chunk at `offset` that lie whole among `length` bytes.
+/// The bytes of the blocks of the chunk at `offset` that lie whole among `length` bytes.
 fn whole_blocks(
     length: usize,
     offset: usize,
@@ -218,8 +220,8 @@ pub fn unpacked(
 
 /// Finds the superblock records of `pool`, or of any pool, in `unit`, whose bytes from block 0 on are `bytes`.
 ///
-/// Records follow each other; where there is no sound one, the next is looked for at each logical block, up to the
-/// length of the longest record. Whether enough was read, [`superblock_blocks`] says.
+/// Records follow each other. Where no sound record is found, the next is looked for at each logical block, up to the
+/// length of the longest record. [`superblock_blocks`] checks whether enough blocks were read.
 #[must_use]
 pub fn find_superblocks(
     bytes: &[u8],
@@ -246,8 +248,9 @@ pub fn find_superblocks(
     found
 }
 
-/// Logical blocks of a superblock unit, from its block 0 on, that a reader looks at if it finds the records `found`:
-/// beyond them, a device without zones holds none that counts. If fewer were read, read more and find again.
+/// Logical blocks of a superblock unit, from block 0 on, that a reader must read after finding the records `found`. On
+/// a device without zones, later blocks hold no valid record. A reader that read fewer blocks must read more and find
+/// again.
 #[must_use]
 pub fn superblock_blocks(found: &[Superblock], geometry: &Geometry) -> u32 {
     let end = found.last().map_or(0, |last| end_of(last, geometry));
@@ -260,10 +263,10 @@ fn end_of(record: &Superblock, geometry: &Geometry) -> u32 {
     record.location.block + geometry.logical_block().to_hold(record.record_bytes())
 }
 
-/// Finds a pool on a device or in a file of which nothing is known: the first sound prefix of a superblock record in
-/// `bytes`, which were read at byte `offset`, that stands where it says.
+/// Finds a pool on an unknown device or in an unknown file: the first sound prefix of a superblock record in `bytes`
+/// that is at its own location. `bytes` were read at byte `offset`.
 ///
-/// The device's units are taken to follow each other from its first byte on, as they do where there are no zones.
+/// The units of the device are assumed to follow each other from its first byte on, as on every device without zones.
 #[must_use]
 pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     let step = PROBE_STEP as u64;
@@ -278,8 +281,8 @@ pub fn probe(bytes: &[u8], offset: u64) -> Option<SuperblockPrefix> {
     })
 }
 
-/// Why a superblock record in `bytes`, at a multiple of the smallest logical block from their start, is refused
-/// although its checksum is right: it is of a newer version, or one of its fields cannot be.
+/// Why a superblock record with a valid checksum is refused: its version is newer, or a field is out of range. The
+/// record must be in `bytes`, at a multiple of the smallest logical block from their start.
 #[must_use]
 pub fn refused(bytes: &[u8]) -> Option<DecodeError> {
     bytes.chunks(PROBE_STEP).enumerate().find_map(|(index, _)| {

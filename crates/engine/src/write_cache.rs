@@ -1,4 +1,4 @@
-//! The write cache: what waits in memory to be sealed into a chunk.
+//! The write cache: blocks and control entries that wait in memory to be sealed into a chunk.
 //!
 //! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed
 //! writes. Control entries wait in a queue of their own.
@@ -17,7 +17,7 @@ use crate::marks::mark;
 
 use express::Express;
 
-/// Who waits for a block or control entry to be on media.
+/// Waiter for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A request of the host.
@@ -26,7 +26,7 @@ pub(crate) enum Owner {
     Failed(Sequence),
 }
 
-/// Who waits for a block: whoever wrote it, and whoever wrote what it superseded before that was on media.
+/// Waiters for a block: writers of the block, and writers of superseded versions that were not on media yet.
 #[derive(Debug, Default)]
 pub(crate) enum Owners {
     /// Nobody.
@@ -51,7 +51,7 @@ impl Owners {
         };
     }
 
-    /// Everybody who waits.
+    /// All waiters.
     pub(crate) fn each(&self) -> &[Owner] {
         match self {
             Owners::Nobody => &[],
@@ -75,33 +75,33 @@ pub(crate) struct Staged<P> {
     pub(crate) id: VolumeId,
     /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
     pub(crate) copy: bool,
-    /// Whether it replaces a block whose write failed.
+    /// Whether the block replaces a block whose write failed.
     pub(crate) replaces: bool,
-    /// Not trimmed meanwhile. Of a copy, that is found out when it is sealed.
+    /// Not trimmed meanwhile. For a copy, the check is made at sealing.
     pub(crate) alive: bool,
-    /// Whether the host was told that a write of it, this one or one that this one superseded, is complete.
+    /// Whether a write of the block, superseded writes included, was acknowledged to the host.
     pub(crate) acknowledged: bool,
     pub(crate) crc: u32,
     pub(crate) lba: u64,
-    /// The class in whose queue it waits.
+    /// The class in whose queue the block waits.
     pub(crate) class: Class,
     /// Among blocks of the host, the higher the later it was staged.
     pub(crate) ticket: u64,
-    /// The valid block on media that this one replaces.
+    /// The valid on-media block that the staged block replaces.
     pub(crate) old: Option<Value>,
     pub(crate) owners: Owners,
     pub(crate) payload: P,
 }
 
-/// A block that is staged will not be written; returns what it would have replaced on media. Who waited for it, waits
-/// for what comes in its place.
+/// Cancels a staged block. Returns the on-media block it would have replaced. Its waiters move to `waiting`; the caller
+/// attaches them to the replacement.
 fn drop_out<P>(staged: &mut Staged<P>, waiting: &mut Vec<Owner>) -> Option<Value> {
     staged.alive = false;
     waiting.extend(std::mem::take(&mut staged.owners).each());
     staged.old.take()
 }
 
-/// Control entries that stand in one chunk.
+/// Control entries for one chunk.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) entries: Vec<Entry>,
@@ -115,7 +115,7 @@ impl Control {
     }
 }
 
-/// What waits to be sealed.
+/// Blocks and control entries that wait to be sealed.
 #[derive(Debug)]
 pub(crate) struct WriteCache<P> {
     /// Blocks that fill a chunk.
@@ -123,22 +123,22 @@ pub(crate) struct WriteCache<P> {
     slots: Slab<Staged<P>>,
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
     queues: Vec<VecDeque<u32>>,
-    /// Slots of the host that were taken out of their queues, since somebody waits for them.
+    /// Slots of the host that left their queues because a flush or a request waits for the blocks.
     express: Express,
     /// Blocks in the queues of the host, by the index of their volume.
     queued: Vec<u32>,
     control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
     host_blocks: u32,
-    /// Those of them that are on their way.
+    /// Host blocks that are in flight.
     flying: u32,
     /// The newest ticket that was given out.
     ticket: u64,
-    /// For each class, the newest ticket whose block is to be sealed without waiting for a full chunk.
+    /// For each class, the newest ticket whose block must be sealed without waiting for a full chunk.
     hurried: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
-    /// When whatever is staged is to be sealed; `None` while nothing waits.
+    /// When all staged blocks must be sealed; `None` while no block waits.
     due: Option<Time>,
     /// Whether a queue of the host may be full, or in a hurry.
     ripe: bool,
@@ -209,8 +209,8 @@ impl<P> WriteCache<P> {
         slot
     }
 
-    /// Stages a block of a failed write, before all others: until it is on media, nothing behind it can be durable, and
-    /// no unit be freed.
+    /// Stages a block of a failed write ahead of all other blocks. Until the block is on media, no later block can be
+    /// durable and no unit can be freed.
     pub(crate) fn push_first(&mut self, staged: Staged<P>) -> u32 {
         let queue = copy_queue(staged.class);
         let slot = self.slots.insert(staged) as u32;
@@ -251,18 +251,18 @@ impl<P> WriteCache<P> {
         Some(slot)
     }
 
-    /// What waits in a slot.
+    /// The block in a slot.
     #[inline]
     pub(crate) fn block(&self, slot: u32) -> &Staged<P> {
         &self.slots[slot as usize]
     }
 
-    /// The block that `slot` will replace stands at `old` now.
+    /// The block that `slot` will replace moved to `old`.
     pub(crate) fn replaces(&mut self, slot: u32, old: Value) {
         self.slots[slot as usize].old = Some(old);
     }
 
-    /// The host has written the block in `slot` once more: `owner` waits for it beside those who did.
+    /// The host has written the block in `slot` once more: `owner` joins the waiters.
     pub(crate) fn write_again(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
         let staged = &mut self.slots[slot as usize];
         staged.payload = payload;
@@ -273,18 +273,19 @@ impl<P> WriteCache<P> {
         }
     }
 
-    /// Nobody waits for the block in `slot` any more; returns who did.
+    /// Removes and returns the waiters for the block in `slot`.
     pub(crate) fn forget_owners(&mut self, slot: u32) -> Owners {
         std::mem::take(&mut self.slots[slot as usize].owners)
     }
 
-    /// The block in `slot` will not be written; `waiting` gets who waited for it. Returns what it would have replaced.
+    /// Cancels the block in `slot`; its waiters move to `waiting`. Returns the on-media block that would have been
+    /// replaced.
     pub(crate) fn trim(&mut self, slot: u32, waiting: &mut Vec<Owner>) -> Option<Value> {
         drop_out(&mut self.slots[slot as usize], waiting)
     }
 
-    /// The block of the host in `slot`, of a failed write, is written all the same though the host wrote it again: as a
-    /// copy, for what waits for it must not wait for the host's turn.
+    /// Writes the block in `slot`, of a failed write, although the host wrote the block again. The block becomes a
+    /// copy: its waiters must not wait for the host's turn.
     pub(crate) fn becomes_copy(&mut self, slot: u32) {
         self.slots[slot as usize].copy = true;
         self.host_blocks -= 1;
@@ -309,18 +310,18 @@ impl<P> WriteCache<P> {
         self.flying -= host_blocks;
     }
 
-    /// Has entries written that stand in one chunk; `owners` wait for that.
+    /// Queues entries to be written in one chunk; `owners` wait for the entries.
     pub(crate) fn say(&mut self, entries: Vec<Entry>, owners: Vec<Owner>) {
         self.control.push_back(Control { entries, owners });
     }
 
-    /// Takes back the last `count` that were to be said.
+    /// Takes back the last `count` groups of control entries.
     pub(crate) fn unsay(&mut self, count: usize) {
         let left = self.control.len();
         self.control.truncate(left - left.min(count));
     }
 
-    /// The next control entries that stand in one chunk, if they take at most `room` lines.
+    /// The next control entries that belong in one chunk, if the entries take at most `room` lines.
     pub(crate) fn next_control(&mut self, room: usize) -> Option<Control> {
         self.control.pop_front_if(|control| control.lines() <= room)
     }
@@ -330,7 +331,7 @@ impl<P> WriteCache<P> {
         !self.control.is_empty()
     }
 
-    /// `owner` waits for all control entries that wait. Returns how many of them that are, as they were said.
+    /// `owner` waits for all queued control entries. Returns the number of queued groups.
     pub(crate) fn await_control(&mut self, owner: Owner) -> u32 {
         self.control.iter_mut().for_each(|control| control.owners.push(owner));
         self.control.len() as u32
@@ -351,7 +352,7 @@ impl<P> WriteCache<P> {
         self.queues[queue].front().copied()
     }
 
-    /// Whether what waits in a queue fills a chunk.
+    /// Whether the blocks in a queue fill a chunk.
     pub(crate) fn is_full(&self, queue: usize) -> bool {
         self.queues[queue].len() >= self.full
     }
@@ -361,7 +362,7 @@ impl<P> WriteCache<P> {
         self.host_blocks
     }
 
-    /// Those of them that are on their way.
+    /// Host blocks that are in flight.
     pub(crate) fn flying(&self) -> u32 {
         self.flying
     }
@@ -383,7 +384,7 @@ impl<P> WriteCache<P> {
         staged.filter(|staged| staged.copy).filter_map(|staged| staged.old)
     }
 
-    /// When whatever is staged is to be sealed.
+    /// When all staged blocks must be sealed.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
     }
@@ -393,7 +394,7 @@ impl<P> WriteCache<P> {
         self.ripe
     }
 
-    /// Whether a block waits of which the host was told that it is written.
+    /// Whether a block waits whose write was acknowledged to the host.
     pub(crate) fn holds_acknowledged(&self) -> bool {
         let slots = self.queues.iter().step_by(2).flatten().copied().chain(self.express.slots());
         let mut staged = slots.map(|slot| &self.slots[slot as usize]);
@@ -417,7 +418,8 @@ impl<P> WriteCache<P> {
         slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
     }
 
-    /// Nothing is sealed any more. What is staged can still be read. Returns who waited, requests that flush apart.
+    /// Sealing ends for good. Staged blocks can still be read. Returns the waiters, and separately the waiting flush
+    /// requests.
     pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
         let mut owners = Vec::new();
         let queues = self.queues.iter_mut().flat_map(|queue| queue.drain(..));
@@ -446,7 +448,7 @@ impl<P> WriteCache<P> {
             || self.queues.iter().step_by(2).take(classes).any(|queue| !queue.is_empty())
     }
 
-    /// Bytes of memory held, with the payload of what is staged or on its way.
+    /// Bytes of memory held, with the payload of blocks that are staged or in flight.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let slots = self.slots.capacity() * size_of::<Staged<P>>();
         let payloads = self.slots.len() as u64 + u64::from(self.flying);
@@ -458,7 +460,7 @@ impl<P> WriteCache<P> {
         self.host_blocks - self.flying
     }
 
-    /// Has a block of the host sealed without waiting for a full chunk, and with it what came before it in its class.
+    /// Has a block of the host sealed without waiting for a full chunk, together with earlier blocks of its class.
     pub(crate) fn hurry(&mut self, slot: u32) {
         let Staged { class, ticket, .. } = self.slots[slot as usize];
         let hurried = &mut self.hurried[class.index()];
@@ -470,7 +472,7 @@ impl<P> WriteCache<P> {
     pub(crate) fn hasten_block(&mut self, slot: u32) {
         let Staged { class, volume, .. } = self.slots[slot as usize];
         let queue = &mut self.queues[host_queue(class)];
-        // One that is not there goes before all else already.
+        // A block that is not in the queue is in the express lane already.
         if let Some(at) = queue.iter().rposition(|&other| other == slot) {
             queue.remove(at);
             self.queued[usize::from(volume)] -= 1;
@@ -480,7 +482,8 @@ impl<P> WriteCache<P> {
         }
     }
 
-    /// Has everything that waits sealed without waiting for full chunks. Returns whether that is new for anything.
+    /// Has all waiting blocks sealed without waiting for full chunks. Returns whether a block was not in a hurry
+    /// before.
     pub(crate) fn hurry_all(&mut self) -> bool {
         let new = self.waiting() > 0 && self.hurried.iter().any(|ticket| *ticket != self.ticket);
         self.hurried.fill(self.ticket);
@@ -515,7 +518,7 @@ impl<P> WriteCache<P> {
         longest == Some(self.queues[queue].len())
     }
 
-    /// Has a flush of the host wait for all that waits to be sealed; `false` if nothing does.
+    /// Has a flush of the host wait until all waiting blocks are sealed; `false` if no block waits.
     pub(crate) fn flush(&mut self, request: u32) -> bool {
         if self.oldest().is_none() {
             return false;
@@ -525,8 +528,9 @@ impl<P> WriteCache<P> {
         true
     }
 
-    /// Has a flush wait for what waits of a volume, which goes before all else, if that is no more than a chunk; all
-    /// that waits goes if it is more, or if there is nothing else. `false` if nothing has to be waited for.
+    /// Has a flush wait for the waiting blocks of a volume. At most a chunk of blocks precedes all queues. If the
+    /// volume has more waiting blocks, or if all waiting blocks are the volume's, the flush waits for all queues.
+    /// `false` if the flush has no block to wait for.
     pub(crate) fn flush_volume(&mut self, volume: u16, request: u32) -> bool {
         let queued = self.queued.get(usize::from(volume)).copied().unwrap_or(0);
         if queued == self.waiting() || queued as usize > self.full {
@@ -561,18 +565,18 @@ impl<P> WriteCache<P> {
         found.into_iter().for_each(|slot| self.express.push(slot));
     }
 
-    /// The class of the first block that goes before all else, of those of which `is_apt` says so by their class.
+    /// The class of the first express block whose class `is_apt`.
     pub(crate) fn express_class(&self, is_apt: impl Fn(Class) -> bool) -> Option<Class> {
         let mut classes = self.express.slots().map(|slot| self.slots[slot as usize].class);
         classes.find(|class| is_apt(*class))
     }
 
-    /// Takes the first of those that go before all else, of which `is_apt` says so by its class.
+    /// Takes the first express block whose class `is_apt`.
     pub(crate) fn pop_express(&mut self, is_apt: impl Fn(Class) -> bool) -> Option<u32> {
         self.express.pop(|slot| is_apt(self.slots[slot as usize].class))
     }
 
-    /// Those that go before all else.
+    /// The blocks that precede all queues.
     pub(crate) fn express(&mut self) -> &mut Express {
         &mut self.express
     }

@@ -1,29 +1,30 @@
-//! How fast garbage collection goes: it earns copies as the host writes, and spends them.
+//! The pace of garbage collection: host writes earn copies, and collection spends the copies.
 
 use crate::marks::mark;
 
 /// Copies that may be owed before the host has to wait for them. Chosen, not measured.
 const DEBT: f64 = 64.0;
 
-/// Beside these, the share of a unit's blocks that may be owed as collection begins; nothing when the units held ahead
-/// are used up. What flushes waited for without it: `docs/adr/0050-debts-grow-with-units.md`. With a fifth of a unit it
-/// is the same.
+/// Share of a unit's blocks that may be owed beside [`DEBT`] when collection begins. The share falls to 0 as the units
+/// held ahead are used up. Without the share, flushes wait for copies (`docs/adr/0048-checkpoints-and-debts.md`). A
+/// fifth of a unit gives the same result.
 const SHARE: f64 = 1.0 / 32.0;
 
-/// Copies that may be owed beyond all that for what somebody waits for: a flush of a page and its log goes before the
-/// copies that a chunk of others earned, many hundreds. `docs/adr/0058-what-is-awaited-goes-before-debts.md`.
+/// Copies that may be owed beyond [`DEBT`] and [`SHARE`] before an awaited flush is held back. A flush of a page and
+/// its log precedes the many hundred copies that a chunk of other data earned
+/// (`docs/adr/0048-checkpoints-and-debts.md`).
 const BEYOND: f64 = 256.0;
 
-/// Of what keeps the free units as they are, what collection does as it begins; all of it and half as much again when
-/// the units held ahead are used up. Free units thus settle in the middle of these. At 3/4 they settled higher, which
-/// made WAF 2 % higher, and no latency better.
+/// Rate of collection when collection begins, as a share of the rate that keeps the number of free units constant. The
+/// rate rises to 1.5 when the units held ahead are used up. Free units settle in the middle of the units held ahead. At
+/// 3/4 WAF is 2 % higher and latency is the same.
 const BEGINNING: f64 = 0.5;
 
 /// Copies that were earned and not spent.
 #[derive(Debug)]
 pub(crate) struct Pace {
     credit: f64,
-    /// Copies that the victim needed fewer than its mean so far: they are not owed as yet.
+    /// Copies that the victim saved so far, compared with the mean. Saved copies are not owed yet.
     saved: f64,
     /// Copies per logical block written that keep the free units as they are.
     ratio: f64,
@@ -33,7 +34,7 @@ pub(crate) struct Pace {
     unit: f64,
     /// Copies that may be owed beside [`DEBT`].
     allowed: f64,
-    /// Of those owed, copies that were earned when as many were owed as may be. Every second copy pays for them.
+    /// Part of the debt: copies earned while the debt was at its limit. Every second copy pays for this part.
     beyond: f64,
 }
 
@@ -45,25 +46,25 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A victim was chosen: copying its `valid` blocks frees `unit` logical blocks, less what they take elsewhere in
-    /// units that hold `dense` of them.
+    /// A victim was chosen: copying its `valid` blocks frees `unit` logical blocks. The copies take room in units that
+    /// hold `dense` blocks each.
     pub(crate) fn set_ratio(&mut self, valid: u32, unit: u32, dense: u64) {
         let (valid, unit) = (f64::from(valid), f64::from(unit));
         let gain = (unit - valid * unit / dense as f64).max(1.0);
         self.ratio = valid / gain;
     }
 
-    /// A victim was chosen of which `written` logical blocks were written, and `valid` are valid. What the one before
-    /// saved is not owed any more.
+    /// A victim was chosen with `written` logical blocks written and `valid` blocks valid. Copies saved by the previous
+    /// victim are no longer owed.
     pub(crate) fn begin(&mut self, valid: u32, written: u32) {
         self.share = f64::from(valid) / f64::from(written.max(1));
         self.credit = (self.credit - self.saved).max(0.0);
         self.saved = 0.0;
     }
 
-    /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. Where that is less
-    /// than in the mean, looking through them is worth the copies that they save, until it has more. Else hosts would
-    /// wait for as long as it takes to find a block to copy, though nothing is to be done for it but to read headers.
+    /// `blocks` logical blocks of the victim were looked through, of which `valid` are to be copied. A part with fewer
+    /// valid blocks than the mean pays with the copies saved, until a denser part follows. Otherwise hosts would wait
+    /// while collection reads headers to find the next block to copy.
     pub(crate) fn look_through(&mut self, blocks: u32, valid: u32) {
         let fewer = self.share * f64::from(blocks) - f64::from(valid);
         self.saved = (self.saved + fewer).max(0.0);
@@ -74,7 +75,7 @@ impl Pace {
         self.credit - self.saved
     }
 
-    /// Victims are of units that hold so many blocks.
+    /// Each unit holds `blocks` blocks.
     pub(crate) fn set_unit(&mut self, blocks: u64) {
         self.unit = blocks as f64;
     }
@@ -91,28 +92,28 @@ impl Pace {
         self.credit += earned;
     }
 
-    /// Copies that may be made now, `most` in one step.
+    /// Copies affordable now, at most `most` in one step.
     pub(crate) fn affords(&self, most: usize) -> usize {
         self.owed().clamp(0.0, most as f64) as usize
     }
 
     pub(crate) fn spend(&mut self, copies: usize) {
         self.credit = (self.credit - copies as f64).max(0.0);
-        // One of two pays for others: these are not to wait until nobody waits for anything.
+        // Half of the copies pay for the other debt: other writes must not wait until no flush is awaited.
         self.beyond = (self.beyond - copies as f64 / 2.0).max(0.0);
     }
 
-    /// Whether so many are owed that the host waits.
+    /// Whether the debt is so large that the host waits.
     pub(crate) fn is_behind(&self) -> bool {
         self.owed() >= DEBT + self.allowed
     }
 
-    /// Whether so many are owed that the host waits with what somebody waits for, too.
+    /// Whether the debt is so large that awaited flushes of the host wait, too.
     pub(crate) fn is_far_behind(&self) -> bool {
         self.is_behind() && self.beyond >= BEYOND
     }
 
-    /// Nothing is owed: units are plenty, or nothing can be copied. Returns whether the host waited.
+    /// Forgives the debt: units are plenty, or no block can be copied. Returns whether the host waited.
     pub(crate) fn forgive(&mut self) -> bool {
         let behind = self.is_behind();
         self.credit = 0.0;

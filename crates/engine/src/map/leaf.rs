@@ -1,4 +1,4 @@
-//! The pages of a root: which are where, which are in memory, and which of those may go.
+//! The pages of a root: their places on media, which are in memory, and which may be evicted.
 
 use rustc_hash::FxHashMap;
 use thermocline_format::{MapEntry, PAGE_ENTRIES};
@@ -9,34 +9,34 @@ use super::patch::Patch;
 /// One bit for each page of a root.
 pub(super) type Bits = [u64; PAGE_ENTRIES / 64];
 
-/// How many pages there are of each kind.
+/// The number of pages of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Pages whose entries are in memory.
     pub(crate) frames: u64,
-    /// Those of them in which anything is mapped.
+    /// Pages in memory in which a block is mapped.
     pub(crate) used: u64,
     /// Pages that are on media only.
     pub(crate) absent: u64,
-    /// Pages that are on media, as they are or as they were.
+    /// Pages that have a copy on media, current or obsolete.
     pub(crate) placed: u64,
-    /// Pages that differ from those on media: a checkpoint writes them.
+    /// Pages that differ from their copies on media: a checkpoint writes the pages.
     pub(crate) differing: u64,
-    /// Pages that differ from those on media and that only a checkpoint lets go, be they emptied and without memory;
-    /// those that are patched apart.
+    /// Pages that differ from media and that only a checkpoint lets go, even emptied pages without memory; patched
+    /// pages are counted apart.
     pub(crate) dirty: u64,
     /// Pages that were emptied and gave their memory back, and that an opening would need as they were before.
     pub(crate) emptied: u64,
-    /// Pages in memory that could be read again as they are, or as a patch would say.
+    /// Pages in memory that could be read again, unchanged or with a patch.
     pub(crate) idle: u64,
     /// Pages on media only of which some entries are known to differ, and bytes of memory that these take.
     pub(crate) patched: u64,
     pub(crate) patch_bytes: u64,
-    /// Patched entries whose blocks count beside what the pages lead to in their place.
+    /// Patched entries whose old block on media counts as valid in addition.
     pub(crate) doubled: u64,
     /// Entries that are mapped: of a page on media only, as it was when it was in memory last.
     pub(crate) blocks: u64,
-    /// Pages on media that were not in memory since the opening: nobody has counted their entries.
+    /// Pages on media that were not in memory since the opening: their entries are uncounted.
     pub(crate) uncounted: u64,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Leaf {
     pub(super) mapped: [u16; PAGE_ENTRIES],
     pub(super) loaded: Bits,
     pub(super) dirty: Bits,
-    /// Written or dropped, and no flushed record says so yet.
+    /// Written or dropped pages whose change is not in a flushed record yet.
     pub(super) flying: Bits,
     /// Needed by garbage collection.
     pub(super) pinned: Bits,
@@ -145,7 +145,7 @@ impl Leaf {
         })
     }
 
-    /// What page `index` adds to the tally of its volume.
+    /// The share of page `index` in the tally of its volume.
     pub(super) fn tally(&self, index: usize) -> Tally {
         let resident = has(&self.resident, index);
         let idle = self.idle(index / 64) >> (index % 64) & 1 == 1;
@@ -169,7 +169,7 @@ impl Leaf {
         }
     }
 
-    /// Which of 64 pages are in memory and could be read again, as they are or as a patch would say.
+    /// Which of 64 pages are in memory and could be read again, unchanged or with a patch.
     pub(super) fn idle(&self, word: usize) -> u64 {
         self.resident[word] & self.placed[word] & !self.pinned[word] & !self.changed[word]
     }
@@ -183,7 +183,7 @@ impl Leaf {
         }
     }
 
-    /// Which of 64 pages have no memory, and differ from those that the newest flushed record leads to.
+    /// Which of 64 pages have no memory, and differ from the pages of the newest flushed record.
     pub(super) fn emptied(&self, word: usize) -> u64 {
         (self.dirty[word] | self.flying[word]) & !self.resident[word] & self.loaded[word]
     }
@@ -212,7 +212,7 @@ impl Leaf {
         set(&mut self.resident, index);
     }
 
-    /// Takes the frame of page `index`, of which nothing is to be kept in memory.
+    /// Takes the frame of page `index`, whose entries need not stay in memory.
     pub(super) fn take(&mut self, index: usize) {
         self.frames[index] = None;
         clear(&mut self.resident, index);

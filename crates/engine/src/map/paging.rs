@@ -1,4 +1,4 @@
-//! Which pages of a map are in memory: how they come, what keeps them there, and how they go.
+//! Which pages of a map are in memory: how pages are loaded, pinned and evicted.
 
 use thermocline_format::{MapEntry, PAGE_ENTRIES, VolumeId};
 
@@ -11,16 +11,16 @@ use super::{Frame, MANY_CHANGES, Mapping, PAGE, UNMAPPED, Value, VolumeMap, spli
 pub(crate) enum Presence {
     /// It is.
     Resident,
-    /// Nothing in it is mapped, and it has no memory.
+    /// No block of the page is mapped, and the page takes no memory.
     Empty,
     /// It is on media only.
     Absent,
 }
 
-/// What a look at some pages for one that may go came to.
+/// Result of a search for a page to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swept {
-    /// This page gave its memory back.
+    /// The page was evicted.
     Evicted,
     /// No page of this map did, from where the hand was to the end.
     Passed,
@@ -28,7 +28,7 @@ pub(crate) enum Swept {
     Pause,
 }
 
-/// What of a page that goes is forgotten, for tests of the tests.
+/// State that an eviction forgets, for tests of the tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forget {
     pub(crate) dirty: bool,
@@ -62,7 +62,7 @@ impl VolumeMap {
         self.change(page, |leaf, index| leaf::set(&mut leaf.changed, index));
     }
 
-    /// Changes what is so of a page, and the tally with it.
+    /// Changes the state of a page and updates the tally.
     pub(super) fn change<T>(&mut self, page: u64, change: impl FnOnce(&mut Leaf, usize) -> T) -> T {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf(&mut self.leaves);
@@ -87,7 +87,7 @@ impl VolumeMap {
         }
     }
 
-    /// The page differs from the one on media, or that one is not to stay.
+    /// The page differs from the copy on media, or the copy must be replaced.
     pub(crate) fn mark_dirty(&mut self, page: u64) {
         self.change(page, |leaf, index| leaf::set(&mut leaf.dirty, index));
     }
@@ -158,7 +158,7 @@ impl VolumeMap {
         }
     }
 
-    /// Whether the page is in memory and could be read again, as it is or as a patch would say.
+    /// Whether the page is in memory and could be read again, unchanged or with a patch.
     pub(crate) fn is_idle(&self, page: u64) -> bool {
         let (root, index) = split(page);
         let leaf = self.roots.get(root).and_then(|root| root.leaf.as_ref());
@@ -189,7 +189,7 @@ impl VolumeMap {
             let may = leaf.idle(word) >> shift << shift;
             let unused = may & !leaf.referenced[word];
             let behind = if unused == 0 { 64 } else { unused.trailing_zeros() as u64 };
-            // Those that the hand passes have to be used again.
+            // Pages passed by the hand must be used again to stay.
             let passed = may & !(u64::MAX.checked_shl(behind as u32).unwrap_or(0));
             leaf.referenced[word] &= !passed;
             let found = *from - *from % 64 + behind;
@@ -202,8 +202,9 @@ impl VolumeMap {
         Swept::Passed
     }
 
-    /// Gives back the memory of a page that is on media; what differs there is kept in a patch, but for what `forget`
-    /// says, a mistake for tests of the tests. So is what `flies`, if the page says so and no record does yet.
+    /// Evicts a page that is on media. Entries that differ from media are kept in a patch, except the state in
+    /// `forget`, a mistake for tests of the tests. Entries for which `flies` holds are kept too, until a flushed record
+    /// contains the page.
     pub(crate) fn evict(
         &mut self,
         page: u64,
@@ -233,7 +234,7 @@ impl VolumeMap {
         });
     }
 
-    /// Gives back the memory of a page if nothing in it is mapped any more.
+    /// Evicts a page without mapped blocks.
     pub(crate) fn release(&mut self, page: u64) {
         let (root, index) = split(page);
         let leaf = self.roots[root].leaf.as_ref();
@@ -243,7 +244,7 @@ impl VolumeMap {
         }
     }
 
-    /// Forgets a page of which nothing is mapped any more; a record will say so. Returns where it was on media.
+    /// Forgets a page without mapped blocks; a record will drop the page. Returns the page's place on media.
     pub(crate) fn drop_page(&mut self, page: u64) -> MapEntry {
         self.change(page, |leaf, index| {
             leaf.take(index);
@@ -258,7 +259,8 @@ impl VolumeMap {
         self.move_page(page, MapEntry::UNMAPPED)
     }
 
-    /// Forgets a page that will be beyond the end; returns where it was on media, and whether it differed from that.
+    /// Forgets a page that will be beyond the end. Returns the page's place on media, and whether the page differed
+    /// from the newest flushed record.
     pub(crate) fn cut_page(&mut self, page: u64) -> (MapEntry, bool) {
         let old = self.drop_page(page);
         let differed = self.change(page, |leaf, index| {
@@ -284,8 +286,7 @@ impl VolumeMap {
         }
     }
 
-    /// Fills page `page` with what was read from media, and what is known to differ. Returns the bases that counted
-    /// until now and are known from now on.
+    /// Fills page `page` with entries read from media and with its patch. Returns the bases that counted until now.
     pub(crate) fn load(&mut self, page: u64, read: &[MapEntry]) -> Vec<Base> {
         let held = (self.blocks - page * PAGE).min(PAGE) as usize;
         let mut entries = [UNMAPPED; PAGE_ENTRIES];

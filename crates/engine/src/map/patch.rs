@@ -1,4 +1,4 @@
-//! What is known of a page that is not in memory: the entries that changed since it was written.
+//! The known part of a page that is not in memory: the entries that changed after the page was written.
 //!
 //! The block that the page on media leads to in place of such an entry, its *base*, is not known. It goes on counting
 //! as valid until the page is read, or garbage collection meets it.
@@ -12,22 +12,22 @@ use thermocline_format::PAGE_ENTRIES;
 /// Set in a key while the base counts as valid.
 const COUNTED: u16 = 1 << 15;
 
-/// Set in a key once the page on media says the same.
+/// Set in a key once the page on media has the same entry.
 const MERGED: u16 = 1 << 14;
 
-/// The entry within its page that a key is about.
+/// The entry number within a key.
 const ENTRY: u16 = MERGED - 1;
 
-/// Entries of a page that one bit stands for.
+/// Entries of a page for each bit of `groups`.
 const GROUP: u16 = PAGE_ENTRIES as u16 / 64;
 
 /// Entries that room is made for at once.
 const GROWTH: usize = 16;
 
-/// Bytes of memory that a patch takes beside its entries, among those of its root.
+/// Memory of a patch in bytes, besides its entries. Includes the patch's share of its root.
 const HEAD_BYTES: u64 = 128;
 
-/// Entries of a page that changed since it was written. Takes 10 bytes for each, and 160 more at most.
+/// Entries of a page that changed since the page was written. An entry takes 10 bytes, and a patch at most 160 more.
 #[derive(Debug, Default)]
 pub(super) struct Patch {
     keys: Vec<u16>,
@@ -48,11 +48,11 @@ fn group(index: u16) -> u64 {
 pub(super) struct Patched {
     /// Which entry of the page it is.
     pub(super) index: u16,
-    /// What it says.
+    /// The patched entry.
     pub(super) entry: u64,
     /// Whether its base counts as valid.
     pub(super) counted: bool,
-    /// Whether the page on media says the same.
+    /// Whether the page on media has the same entry.
     pub(super) merged: bool,
 }
 
@@ -80,7 +80,7 @@ impl Patch {
         self.find(index).ok().map(|place| self.at(place))
     }
 
-    /// Entry `index` says `entry` from now on; if it was not known before, its base is `counted`.
+    /// Sets the patched entry `index` to `entry`. If the entry is new in the patch, its base is `counted`.
     pub(super) fn put(&mut self, index: u16, entry: u64, counted: bool) {
         match self.find(index) {
             Ok(place) => {
@@ -100,7 +100,7 @@ impl Patch {
         }
     }
 
-    /// Entry `index` says `entry`, as the page on media does.
+    /// Sets the patched entry `index` to `entry`, which the page on media has as well.
     pub(super) fn put_merged(&mut self, index: u16, entry: u64) {
         self.put(index, entry, false);
         let place = self.find(index).expect("it was just put there");
@@ -121,7 +121,7 @@ impl Patch {
         self.counted = 0;
     }
 
-    /// Entry `index` says no more than the page on media.
+    /// Removes the patched entry `index`: the page on media has the same entry.
     pub(super) fn remove(&mut self, index: u16) {
         if let Ok(place) = self.find(index) {
             self.counted -= u16::from(self.keys.remove(place) & COUNTED != 0);
@@ -129,8 +129,8 @@ impl Patch {
         }
     }
 
-    /// The page on media says what entries say, and no base counts. `keep` says of each, by its place in the page and
-    /// what it says, whether it is kept, and whether as one that the page says as well.
+    /// The page on media has all patched entries, and no base counts. `keep` gets the index and the value of each
+    /// entry. The result decides whether to keep the entry, and whether to mark the entry as merged.
     pub(super) fn merged(&mut self, keep: impl Fn(u16, u64) -> (bool, bool)) {
         let mut kept = 0;
         for place in 0..self.keys.len() {
@@ -146,7 +146,7 @@ impl Patch {
         self.truncate(kept);
     }
 
-    /// Forgets what the page on media says as well.
+    /// Forgets merged entries, which the page on media has as well.
     pub(super) fn forget_merged(&mut self) {
         let mut kept = 0;
         for place in 0..self.keys.len() {

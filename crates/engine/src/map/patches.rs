@@ -1,8 +1,8 @@
 //! Pages on media only of which some entries are known to differ.
 //!
-//! What hosts write and garbage collection copies changes entries, and needs to know nothing of what they said before:
-//! so a page that is not in memory need not be read for that. Its patch keeps what changed until the page is read for
-//! another reason, or a checkpoint writes it anew with what the patch says.
+//! Host writes and copies of garbage collection change entries without knowing the old entries. A page outside memory
+//! therefore need not be read for a change. Its patch keeps changed entries until the page is read for another reason,
+//! or until a checkpoint rewrites the page with the patch applied.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::{Bits, Forget, Mapping, PAGE, UNMAPPED, Value, VolumeMap, split};
 use crate::device::PageBytes;
 use crate::marks::mark;
 
-/// What a page on media leads to in place of a patched entry, and that counted as valid until that was known.
+/// The old entry of a patched block on media, whose block counted as valid until the page was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) lba: u64,
@@ -24,12 +24,12 @@ pub(crate) struct Base {
     pub(crate) slot: Option<u32>,
 }
 
-/// What is said of a block in a patch.
+/// The patched entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) lba: u64,
     pub(crate) mapping: Mapping,
-    /// Whether what the page on media leads to in its place counts as valid.
+    /// Whether the old block on media counts as valid.
     pub(crate) counted: bool,
 }
 
@@ -56,19 +56,19 @@ impl VolumeMap {
         self.roots[root].leaf.as_ref().and_then(|leaf| leaf.patch(index))
     }
 
-    /// What the patch of a page that is not loaded says of `lba`, if anything.
+    /// The patched mapping of `lba`, if the page is not loaded and its patch has an entry for `lba`.
     pub(super) fn patched(&self, lba: u64) -> Option<Mapping> {
         let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
         Some(self.addresses.mapping(known.entry))
     }
 
-    /// What the patch of a page says of `lba`, if it has one that does.
+    /// The patched entry of `lba`, if the page has a patch with an entry for `lba`.
     pub(crate) fn said(&self, lba: u64) -> Option<Said> {
         let known = self.patch_of(lba / PAGE)?.get((lba % PAGE) as u16)?;
         Some(self.say(lba / PAGE, known))
     }
 
-    /// All that the patch of a page says.
+    /// All patched entries of a page.
     pub(crate) fn all_said(&self, page: u64) -> impl Iterator<Item = Said> + '_ {
         self.patch_of(page)
             .into_iter()
@@ -81,15 +81,15 @@ impl VolumeMap {
         Said { lba, mapping: self.addresses.mapping(known.entry), counted }
     }
 
-    /// Changes the entry of `lba`, whose page is on media only. If it was not patched before, what the page leads to
-    /// goes on counting as valid if `counted`.
+    /// Patches the entry of `lba`, whose page is on media only. If the entry was not patched before, its old block goes
+    /// on counting as valid if `counted`.
     #[cold]
     pub(crate) fn patch(&mut self, lba: u64, mapping: Mapping, counted: bool) {
         debug_assert!(!self.is_loaded(lba / PAGE), "its entries are known");
         let entry = self.addresses.entry(mapping);
         let (root, index) = split(lba / PAGE);
         let leaf = self.roots[root].leaf.as_deref_mut();
-        // Most are patched and dirty, and stay so: of the tally only what patches have changes.
+        // Most pages are patched and dirty already: only the patch part of the tally changes.
         if let Some(leaf) = leaf.filter(|leaf| has(&leaf.patched, index) && has(&leaf.dirty, index))
         {
             let patch = leaf.patch_mut(index);
@@ -107,7 +107,7 @@ impl VolumeMap {
         });
     }
 
-    /// `lba`, which is patched, is as the page on media says after all.
+    /// Removes the patch of `lba`: the page on media has the right entry after all.
     pub(crate) fn unpatch(&mut self, lba: u64) {
         self.change(lba / PAGE, |leaf, index| {
             leaf.patch_mut(index).remove((lba % PAGE) as u16);
@@ -118,8 +118,8 @@ impl VolumeMap {
         });
     }
 
-    /// Of 64 pages from `first` on, those of `landed` are on media as a record says: what they say as well is
-    /// remembered no more.
+    /// Of 64 pages from `first` on, the pages in `landed` are on media and in a flushed record: merged entries are
+    /// forgotten.
     pub(super) fn forget_merged(&mut self, first: u64, mut landed: u64) {
         while landed != 0 {
             let page = first + u64::from(landed.trailing_zeros());
@@ -133,12 +133,12 @@ impl VolumeMap {
         }
     }
 
-    /// What the page on media leads to in place of `lba`, which is patched, counts no more.
+    /// The old block of patched `lba` on media no longer counts.
     pub(crate) fn settle_base(&mut self, lba: u64) {
         self.change(lba / PAGE, |leaf, index| leaf.patch_mut(index).settle((lba % PAGE) as u16));
     }
 
-    /// A patched page was read: returns what it leads to in place of patched entries and counted, which counts no more.
+    /// A patched page was read: returns the counted old blocks of its patched entries, which no longer count.
     pub(crate) fn settle_bases(
         &mut self,
         page: u64,
@@ -154,16 +154,16 @@ impl VolumeMap {
         self.patch_of(page).is_some_and(|patch| patch.counted() > 0)
     }
 
-    /// Blocks of a page that is on media only, and of which a patch says where they are, are not mapped any more.
+    /// Unmaps the patched `blocks` of a page that is on media only.
     pub(crate) fn unmap_said(&mut self, page: u64, blocks: &Range<u64>) {
         let said: Vec<Said> = self.all_said(page).collect();
         let gone = said.into_iter().filter(|said| blocks.contains(&said.lba));
         gone.for_each(|said| self.patch(said.lba, Mapping::Unmapped, said.counted));
     }
 
-    /// A page on media was read of which `blocks` are not mapped any more, but for those that its patch says something
-    /// of. Returns what it leads to in their place and in that of patched entries, and counted as valid until now. The
-    /// page is on media only, as before, or nothing in it is mapped.
+    /// A page on media was read to unmap `blocks` without patched entries. Returns the old blocks that counted as valid
+    /// until now: of the unmapped blocks, and of patched entries. The page is on media only, as before, or has no
+    /// mapped block left.
     pub(crate) fn unmap_read(
         &mut self,
         page: u64,
@@ -175,7 +175,7 @@ impl VolumeMap {
         let gone = set_in(blocks).filter(mapped);
         let gone: Vec<usize> =
             gone.filter(|index| self.said(first + *index as u64).is_none()).collect();
-        // What is beyond the end of the volume is not loaded, but counted as well until it became smaller.
+        // Blocks beyond the end of the volume are not loaded, but counted as well until the volume became smaller.
         let bases = self.bases(page, &read.map(MapEntry::pack));
         let bases = bases.into_iter().filter_map(|base| base.value);
         let values = gone.iter().filter_map(|index| Value::of_entry(read[*index].pack()));
@@ -193,8 +193,7 @@ impl VolumeMap {
         known
     }
 
-    /// Blocks of a page that cannot be read are not mapped any more, but for those that its patch says something of.
-    /// What the page leads to in their place goes on counting.
+    /// Unmaps `blocks` of a page that cannot be read, except patched blocks. Their old blocks on media go on counting.
     pub(crate) fn unmap_unread(&mut self, page: u64, blocks: &Bits) {
         for lba in set_in(blocks).map(|index| page * PAGE + index as u64) {
             if self.said(lba).is_none() {
@@ -203,7 +202,7 @@ impl VolumeMap {
         }
     }
 
-    /// What `page`, as it was read, leads to in place of patched entries, as far as that counts.
+    /// The counted old entries of patched blocks in `page`, whose entries on media are `read`.
     pub(super) fn bases(&self, page: u64, read: &[u64; PAGE_ENTRIES]) -> Vec<Base> {
         let counted = self.patch_of(page).into_iter().flat_map(Patch::iter);
         let counted = counted.filter(|patched| patched.counted);
@@ -219,10 +218,10 @@ impl VolumeMap {
         Base { lba: page * PAGE + index as u64, value: Value::of_entry(read[index]), slot }
     }
 
-    /// Puts what is known to differ into `bytes`, which are a page as it was read from media; `old` says of a slot of
-    /// the write cache what stands on media in its place, if that is known. Returns what counted as valid until now
-    /// and is known from now on. The page is as on media then, but for blocks that wait in the write cache; what
-    /// `flies` is remembered until a record says so.
+    /// Applies the patch to `bytes`, a page as read from media. `old` gives the on-media block that a slot of the write
+    /// cache replaces, if the block is known. Returns the bases that counted as valid until now. The page then differs
+    /// from media only in blocks that wait in the write cache; entries for which `flies` holds are remembered until a
+    /// flushed record has the page.
     pub(crate) fn merge(
         &mut self,
         page: u64,
@@ -242,7 +241,7 @@ impl VolumeMap {
                 Mapping::At(value) => Some(value),
                 Mapping::Staged(slot) => {
                     let old = old(slot);
-                    // What it replaces is not known, and stands there already.
+                    // The replaced block is unknown, but the page already leads to the block.
                     if old.is_none() && said.counted {
                         mark!(PatchOverUnknown);
                         continue;
@@ -419,7 +418,7 @@ mod tests {
         }
     }
 
-    /// Nothing is on its way; of what is lost that is not asked.
+    /// No block is in flight. The caller must not ask about lost blocks.
     fn none_flies(_: VolumeId, _: u64, value: Value) -> bool {
         assert!(!value.is_lost(), "it is nowhere");
         false

@@ -1,4 +1,4 @@
-//! Root pages: what leads to the pages of a map.
+//! Root pages, which lead to the pages of a map.
 
 use thermocline_format::{MapEntry, MapPage};
 
@@ -10,7 +10,7 @@ impl VolumeMap {
         self.roots.len()
     }
 
-    /// Where a root page is on media; `None` if there is no such root.
+    /// The place of a root page on media; `None` if the map has no root of this number.
     pub(crate) fn root_at(&self, root: usize) -> Option<MapEntry> {
         self.roots.get(root).map(|root| root.at)
     }
@@ -25,7 +25,7 @@ impl VolumeMap {
         self.roots[root].changed
     }
 
-    /// A root as its page is to be.
+    /// The new content of a root page.
     pub(crate) fn root_page(&self, root: usize) -> MapPage {
         MapPage(self.roots[root].pages())
     }
@@ -37,12 +37,12 @@ impl VolumeMap {
         std::mem::replace(&mut root.at, at)
     }
 
-    /// A root page is to be written again.
+    /// A root page must be written again.
     pub(crate) fn change_root(&mut self, root: usize) {
         self.roots[root].changed = true;
     }
 
-    /// The root pages are here, as a record says.
+    /// Takes the places of the root pages from a record.
     pub(crate) fn adopt_roots(&mut self, at: &[MapEntry]) {
         for (root, at) in self.roots.iter_mut().zip(at) {
             root.at = *at;

@@ -1,8 +1,8 @@
-//! Closed units without a valid block, each with those that wait for the same.
+//! Closed units without a valid block, grouped by the event that they wait for.
 //!
 //! Invariants:
-//! * A unit is looked at when it dies, and again when what it waits for may have come: so the work does not grow with
-//!   the number of units that wait.
+//! * A unit is looked at when it dies, and again when the awaited event may have happened. The work does not grow with
+//!   the number of waiting units.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,15 +14,15 @@ use thermocline_types::UnitId;
 pub(crate) enum Verdict {
     /// It can.
     Ready,
-    /// Not before its newest chunk, this one, is durable.
+    /// Not before the unit's newest chunk is durable.
     NotDurable(Sequence),
-    /// Not while something is on its way to it or from it.
+    /// Not while a read or write of the unit is in flight.
     InUse,
     /// Not on these terms.
     Held,
 }
 
-/// What decides which units are held.
+/// Conditions that decide which units are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// *S* of the newest flushed record.
@@ -43,7 +43,7 @@ pub(crate) struct Dead {
     /// As few as there are commands on their way.
     in_use: Vec<UnitId>,
     held: Vec<UnitId>,
-    /// On which terms those are held.
+    /// The terms under which the units of `held` are held.
     terms: Terms,
 }
 
@@ -56,7 +56,7 @@ impl Dead {
         self.fresh.len() + self.not_durable.len() + self.in_use.len() + self.held.len()
     }
 
-    /// Whether units are to be looked at whatever else happens.
+    /// Whether new dead units must be looked at.
     pub(crate) fn has_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }

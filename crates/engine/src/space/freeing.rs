@@ -31,7 +31,7 @@ impl Space {
         self.releasing > 0
     }
 
-    /// The release of `unit` is durable: it is to be reset. Returns whether it cannot be, and is to be retired.
+    /// The release of `unit` is durable: the unit is reset next. Returns whether the unit must be retired instead.
     pub(crate) fn released(&mut self, unit: UnitId) -> bool {
         self.releasing -= 1;
         let tail = self.tail(unit);
@@ -84,7 +84,7 @@ impl Space {
         new
     }
 
-    /// Whether `unit` is one of those that the device will not write again, and holds something.
+    /// Whether `unit` is condemned and not empty yet.
     pub(crate) fn is_condemned(&self, unit: UnitId) -> bool {
         self.condemned.contains(&unit.0)
     }
@@ -94,7 +94,7 @@ impl Space {
         !self.condemned.is_empty()
     }
 
-    /// Units that the device will not write or reset again, and that hold something.
+    /// Units that are not empty yet and that the device will not write or reset again.
     pub(crate) fn condemned(&self) -> impl Iterator<Item = UnitId> {
         self.condemned.iter().copied().map(UnitId)
     }

@@ -1,11 +1,11 @@
-//! What is known of each unit's life: its chunks, and what is on its way to it and from it.
+//! The state of each unit's life: chunks, and reads and writes in flight.
 
 use thermocline_format::{Generation, Location, Sequence};
 use thermocline_types::{Class, UnitId};
 
 use super::Space;
 
-/// What of a unit recovery would replay, and what is on its way to it and from it.
+/// The chunks of a unit that recovery would replay, and the unit's reads and writes in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tail {
     /// Wrapping sum of the sequences of the chunks.
@@ -14,9 +14,9 @@ pub(super) struct Tail {
     pub(super) chunks: u32,
     /// Reads of the host or of garbage collection that are on their way.
     pub(super) readers: u32,
-    /// Chunks that are on their way to it.
+    /// Chunks in flight to the unit.
     pub(super) writers: u32,
-    /// The logical block of a failed write, behind which nothing counts.
+    /// The logical block of a failed write; later blocks do not count.
     pub(super) broken: Option<u32>,
     /// The newest chunk.
     pub(super) last: Sequence,
@@ -66,7 +66,7 @@ impl Space {
         self.tail(unit).writers -= 1;
     }
 
-    /// A chunk in `unit` will not be replayed: its write failed, or one before it in the unit.
+    /// A chunk in `unit` will not be replayed: the write of the chunk, or an earlier write in the unit, failed.
     pub(crate) fn uncount_chunk(&mut self, unit: UnitId, sequence: Sequence) {
         if sequence >= self.tail_from {
             let tail = self.tail(unit);
@@ -136,13 +136,13 @@ impl Space {
         self.tails[unit.index()].writers > 0
     }
 
-    /// A write to this place failed: nothing counts that is behind it in its unit.
+    /// A write to `at` failed: later blocks of the unit no longer count.
     pub(crate) fn break_at(&mut self, at: Location) {
         let tail = self.tail(at.unit);
         tail.broken = Some(tail.broken.map_or(at.block, |broken| broken.min(at.block)));
     }
 
-    /// The logical block of a failed write in `unit`, behind which nothing counts.
+    /// The logical block of a failed write in `unit`; later blocks do not count.
     pub(crate) fn broken(&self, unit: UnitId) -> Option<u32> {
         self.tails[unit.index()].broken
     }
@@ -171,8 +171,8 @@ impl Space {
         self.tails[unit.index()].replayed
     }
 
-    /// Has the device let go of a closed unit that is not full, once nothing is on its way to it. Returns the logical
-    /// blocks that stay empty in it; `None` if that is not to be done.
+    /// Has the device finish a closed unit that is not full, once no write to the unit is in flight. Returns the number
+    /// of logical blocks that stay empty; `None` if the unit must not be finished now.
     pub(crate) fn finish_if_quiet(&mut self, unit: UnitId) -> Option<u32> {
         let (written, size) = (self.units.written(unit), self.units.blocks_per_unit());
         let tail = self.tail(unit);

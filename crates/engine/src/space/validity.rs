@@ -1,10 +1,10 @@
-//! Which blocks of units are valid: a bit for each logical block of the pool, where there is memory for that.
+//! A bit for each logical block of the pool, set while the block is valid. Kept only where memory suffices.
 //!
-//! Garbage collection then knows what to copy without the map, whose pages may not be in memory. Of a unit that was
-//! written before this opening nothing is known: there the map decides, as it does where there are no bits.
+//! Garbage collection then knows which blocks to copy without reading map pages. A unit that was written before this
+//! opening has no known bits. For such a unit, and in a pool without bits, the map decides.
 //!
 //! Invariants:
-//! * Of a unit whose bits are known, exactly those of its valid blocks are set.
+//! * In a unit with known bits, exactly the bits of valid blocks are set.
 
 use thermocline_format::Geometry;
 use thermocline_types::UnitId;

@@ -17,7 +17,7 @@ pub trait ByteRun: Payload {
     /// Where their memory comes from.
     type Memory;
 
-    /// Room for so many bytes, with anything in it.
+    /// Room for `bytes` bytes, with arbitrary content.
     fn room(memory: &Self::Memory, bytes: usize) -> Self;
 
     /// One run with all `pieces`, whose lengths are whole logical blocks.

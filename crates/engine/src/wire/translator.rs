@@ -1,8 +1,9 @@
-//! The engine's commands as writes and reads of places, one after the other, and what comes of these as its answers.
+//! Translates commands of the engine into writes and reads of places, one after the other, and results into
+//! completions.
 //!
-//! A [`Translator`] does no I/O: whoever has media carries out each [`IoCmd`] and hands its [`IoJob`] back with the
-//! result. So what the service ships is what the crash simulation crashes. What the parts of a write and the room of a
-//! read are, its [`Encoding`] says.
+//! A [`Translator`] does no I/O: the driver carries out each [`IoCmd`] and returns its [`IoJob`] with the result. The
+//! crash simulation therefore crashes the same code as the service runs. The [`Encoding`] defines the parts of a write
+//! and the room of a read.
 //!
 //! Invariants:
 //! * A command of the engine becomes one command after the other, never two at once, and ends in one answer.
@@ -22,11 +23,11 @@ use crate::device::{
 };
 use crate::payload::Payload;
 
-/// What structures are on media: bytes ([`super::InBytes`]), or what stands for them.
+/// The form of structures on media: bytes ([`super::InBytes`]), or a stand-in for bytes.
 pub trait Encoding: Debug {
     /// Handles of users' blocks.
     type Payload: Payload;
-    /// What a write consists of.
+    /// The content of a write.
     type Parts: Debug;
     /// Where a read goes.
     type Room: Clone + Debug;
@@ -40,7 +41,7 @@ pub trait Encoding: Debug {
     /// All of a superblock record.
     fn record(&mut self, record: Arc<Superblock>) -> Self::Parts;
 
-    /// Room for so many bytes: the first ones of `into`, if there is one.
+    /// Room for `bytes` bytes: the first bytes of `into`, if `into` is given.
     fn room(&mut self, bytes: usize, into: Option<Self::Payload>) -> Self::Room;
 
     /// The blocks that were read.
@@ -59,20 +60,20 @@ pub trait Encoding: Debug {
         windows: &[(Version, Self::Room)],
     ) -> FoundChunks<Self::Payload>;
 
-    /// The superblock records, of any pool, in what was read of `unit` from its block 0 on.
+    /// The superblock records, of any pool, in the part of `unit` that was read from block 0 on.
     fn records(&self, unit: UnitId, room: &Self::Room) -> Vec<Superblock>;
 
     /// Logical blocks that `room` is for.
     fn blocks(&self, room: &Self::Room) -> u32;
 
-    /// Makes this deliberate bug from now on, if it is one of its own.
+    /// Makes a deliberate bug from now on, if the bug belongs to the encoding.
     fn make(&mut self, _bug: Option<Bug>) {}
 }
 
-/// What is asked of media.
+/// A command for media.
 #[derive(Debug)]
 pub enum IoCmd<E: Encoding> {
-    /// Write the parts one behind the other, as one write.
+    /// Write the parts in order, as one write.
     Write {
         /// Where the first part begins.
         at: Location,
@@ -112,7 +113,7 @@ pub enum IoCmd<E: Encoding> {
 }
 
 impl<E: Encoding> IoCmd<E> {
-    /// The unit that it changes. A zone takes one such command at a time: see [`super::ZoneOrder`].
+    /// The unit that the command changes. A zone takes one changing command at a time: see [`super::ZoneOrder`].
     #[must_use]
     pub const fn changes(&self) -> Option<UnitId> {
         match self {
@@ -127,7 +128,7 @@ impl<E: Encoding> IoCmd<E> {
     }
 }
 
-/// What is to become of a result of media.
+/// Context of a command of media, for its result.
 #[derive(Debug)]
 pub struct IoJob<E: Encoding>(Kind<E>);
 
@@ -151,18 +152,18 @@ enum Kind<E: Encoding> {
     Search(Box<Search>, E::Room),
 }
 
-/// Versions of a window of chunks, read one after the other.
+/// Versions of a window of chunks, read in sequence.
 #[derive(Debug)]
 struct Windows<E: Encoding> {
     request: ReadChunks,
-    /// The one that is being read, and those behind it, the next last.
+    /// The version being read, and the versions left to read, the next last.
     current: Version,
     left: Vec<Version>,
     /// Those that could be read.
     read: Vec<(Version, E::Room)>,
 }
 
-/// What follows on a result.
+/// The step that follows a result.
 #[derive(Debug)]
 pub enum IoStep<E: Encoding> {
     /// Media are asked for more.
@@ -180,7 +181,7 @@ struct Search {
     readable: Vec<u32>,
     /// Which of them is being read.
     current: usize,
-    /// What was found of the one that is being read, and of those before it.
+    /// Records found so far in the unit being read, and in the units before.
     of_current: Vec<Superblock>,
     found: Vec<Superblock>,
     /// How many of them could not be read.
@@ -188,7 +189,7 @@ struct Search {
 }
 
 impl Search {
-    /// The current unit was read in the current version: records that other versions had as well count once.
+    /// The current unit was read in the current version: a record found in several versions counts once.
     fn take_current(&mut self) {
         for record in std::mem::take(&mut self.of_current) {
             if !self.found.contains(&record) {
@@ -228,7 +229,7 @@ impl<E: Encoding> Translator<E> {
         &mut self.encoding
     }
 
-    /// What a command of the engine asks of media first.
+    /// The first command of media for a command of the engine.
     #[inline]
     pub fn start(&mut self, cmd: DeviceCmd<E::Payload>) -> (IoCmd<E>, IoJob<E>) {
         match cmd {
@@ -297,7 +298,7 @@ impl<E: Encoding> Translator<E> {
         })
     }
 
-    /// What follows when a command of media has ended, which was no report.
+    /// The step that follows a completed command of media other than a report.
     ///
     /// # Panics
     /// When it was one.
@@ -316,7 +317,7 @@ impl<E: Encoding> Translator<E> {
         })
     }
 
-    /// What follows when a report has ended, which may name more units than the pool has.
+    /// The step that follows a completed report, which may name more units than the pool has.
     ///
     /// # Panics
     /// When it was no report.
@@ -370,7 +371,8 @@ impl<E: Encoding> Translator<E> {
             search.current += 1;
             had = 0;
         }
-        // With one unit unreadable, the other ones' records count: whether the newest is missing, recovery notices.
+        // If a unit is unreadable, the records of the other units count. Recovery notices if the newest record is
+        // missing.
         let all_failed = search.failed == search.units.len();
         IoStep::Answer(if all_failed {
             Err(DeviceError::Io)

@@ -1,7 +1,7 @@
-//! The order of what changes a zone: one command at a time.
+//! The order of commands that change a zone: one command at a time.
 //!
-//! A zone is written at its write pointer. The engine submits the chunks of a unit in their order, but several at once,
-//! and whoever carries them out may let one overtake another: Linux did so before version 6.10.
+//! A zone is written at its write pointer. The engine submits the chunks of a unit in order, but several at once. A
+//! driver or kernel may let one overtake another: Linux did so before version 6.10.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ impl<K, C> Default for ZoneOrder<K, C> {
 }
 
 impl<K: Copy + Eq, C> ZoneOrder<K, C> {
-    /// The command, if nothing of its zone is under way; else it waits.
+    /// Returns the command if its zone is idle; otherwise the command waits.
     pub fn enter(&mut self, zone: UnitId, name: K, command: C) -> Option<C> {
         match self.busy.iter_mut().find(|busy| busy.zone == zone) {
             Some(busy) if !bug!(self, ZoneWrittenAtOnce) => {
@@ -46,7 +46,7 @@ impl<K: Copy + Eq, C> ZoneOrder<K, C> {
         }
     }
 
-    /// The command that waited for the one that is complete, with its zone and name.
+    /// Ends command `name`. Returns the next command of the same zone, with its zone and name.
     pub fn leave(&mut self, name: K) -> Option<(UnitId, K, C)> {
         let index = self.busy.iter().position(|busy| busy.under_way == name)?;
         let last_first = bug!(self, ZoneOrderReversed);
@@ -60,7 +60,7 @@ impl<K: Copy + Eq, C> ZoneOrder<K, C> {
         Some((busy.zone, next, command))
     }
 
-    /// Forgets all of them, as a host does that is killed.
+    /// Forgets all commands, as a killed host does.
     pub fn clear(&mut self) {
         self.busy.clear();
     }

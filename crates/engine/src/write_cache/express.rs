@@ -1,16 +1,16 @@
-//! Blocks of the host that go before all queues, since somebody waits for them.
+//! Blocks of the host that precede all queues, because a flush or a request waits for the blocks.
 //!
 //! Invariants:
-//! * They leave by class, in any order; a flush waits for all that came before it.
+//! * Blocks leave by class, in any order; a flush waits for all earlier blocks.
 
 use std::collections::VecDeque;
 
 use thermocline_format::{MediaClass, Sequence};
 
-/// Slots that go before all queues, and who waits for them.
+/// Slots that precede all queues, and the flushes that wait for the slots.
 #[derive(Debug, Default)]
 pub(crate) struct Express {
-    /// Each with its number among all that ever came; numbers rise.
+    /// Each slot with its number in order of arrival; numbers rise.
     slots: VecDeque<(u64, u32)>,
     /// The newest number.
     newest: u64,
@@ -26,13 +26,13 @@ impl Express {
         self.slots.push_back((self.newest, slot));
     }
 
-    /// Takes the first of which `is_apt` says so.
+    /// Takes the first slot that `is_apt`.
     pub(super) fn pop(&mut self, is_apt: impl Fn(u32) -> bool) -> Option<u32> {
         let at = self.slots.iter().position(|&(_, slot)| is_apt(slot))?;
         self.slots.remove(at).map(|(_, slot)| slot)
     }
 
-    /// All slots, those first that came first.
+    /// All slots, oldest first.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         self.slots.iter().map(|&(_, slot)| slot)
     }
@@ -51,7 +51,7 @@ impl Express {
         self.flushes.push_back((self.newest, request));
     }
 
-    /// The next flush that waits for nothing here any more.
+    /// The next flush whose blocks have all left.
     pub(super) fn next_flush(&mut self) -> Option<u32> {
         let waits = self.slots.front().map_or(u64::MAX, |(number, _)| *number);
         self.flushes.pop_front_if(|(until, _)| *until < waits).map(|(_, request)| request)
@@ -62,7 +62,7 @@ impl Express {
         self.flushes.drain(..).map(|(_, request)| request)
     }
 
-    /// Chunks of them that are on their way to `media`.
+    /// Chunks of express blocks in flight to `media`.
     pub(crate) fn chunks(&self, media: MediaClass) -> u32 {
         self.chunks.iter().filter(|(_, other)| *other == media).count() as u32
     }
