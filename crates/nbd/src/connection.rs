@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! * `requests` and `bytes` count requests from their beginning until their reply is sent. A request begins only within
-//!     the limits and with memory from the common budget.
+//!   the limits and with memory from the common budget.
 //! * A connection is forgotten only after the target has completed all its requests: short connections cannot pile up
 //!   work.
 

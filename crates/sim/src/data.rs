@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! * A block in an [`Arena`] never changes. Its checksum and content are computed once. A simulated medium is an array
-//!    of block numbers, cheap to copy and to restore.
+//!   of block numbers, cheap to copy and to restore.
 //! * All 4096 bytes of a block decide its content, never the place of the block.
 
 use std::borrow::Borrow;

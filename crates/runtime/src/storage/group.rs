@@ -203,7 +203,7 @@ impl Group {
         let shared = self.shared();
         let mut status = shared.status.clone();
         if let Some(earlier) = &shared.earlier {
-            status.filled = status.filled + earlier.filled;
+            status.filled += earlier.filled;
             status.repaired += earlier.repaired;
             for member in &mut status.members {
                 let before = earlier.members.iter().find(|before| before.path == member.path);
