@@ -1,9 +1,9 @@
 //! Files that results are written to: checked before the work, replaced as a whole after it.
 //!
 //! Invariants:
-//! * A file that exists is either as it was or new and whole, whatever goes wrong: the new one is written beside it and
-//!   takes its name when it is complete.
-//! * What is no file (a pipe, a device) is written as it is.
+//! * A failed write never harms an existing file. The new content goes to a temporary file in the same folder, and the
+//!   complete temporary file replaces the old file.
+//! * A pipe or a device is written in place.
 
 use std::fs::{File, Permissions};
 use std::io::{BufWriter, Write};
@@ -26,7 +26,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     write_with(path, |out| out.write_all(text.as_bytes()).with_context(|| cannot(path)))
 }
 
-/// Lets `content` write to `path`. Its error is given as it is.
+/// Lets `content` write to `path`. Returns the error of `content` unchanged.
 pub fn write_with<T>(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>,

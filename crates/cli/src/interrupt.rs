@@ -1,5 +1,5 @@
-//! Ctrl-C or SIGTERM: the first ends the work early, so that what there is can be shown; the second ends the program at
-//! once.
+//! Ctrl-C or SIGTERM: the first signal ends the work early, and partial results are shown. The second signal ends the
+//! program at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use signal_hook::flag;
 /// Exit code of a program that was interrupted, as shells have it: 128 and the number of the signal.
 pub const CODE: u8 = 130;
 
-/// Watches for Ctrl-C, which until then ends the program.
+/// Watches for Ctrl-C. Without a watch, Ctrl-C ends the program.
 pub struct Interrupt {
     asked: Arc<AtomicBool>,
-    /// Whether there was something to show.
+    /// Whether partial results can be shown.
     shown: AtomicBool,
-    /// Whether the next one ends the program: it is the second, or there is nothing to show.
+    /// Whether the next signal ends the program: it is the second signal, or the work has no partial results.
     at_once: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    /// Watches from now on. As long as there is nothing to show, the first Ctrl-C ends the program as well.
+    /// Starts the watch. Until the work has results to show or to clear, the first Ctrl-C also ends the program.
     pub fn watch() -> anyhow::Result<Interrupt> {
         let (asked, at_once) = (Arc::default(), Arc::new(AtomicBool::new(true)));
         let shown = AtomicBool::new(false);
@@ -36,13 +36,13 @@ impl Interrupt {
         Ok(Interrupt { asked, shown, at_once })
     }
 
-    /// From now on there is something to show: the next Ctrl-C only asks for an end.
+    /// Partial results can be shown from now on: the next Ctrl-C only asks the work to end.
     pub fn something_to_show(&self) {
         self.something_to_clear();
         self.shown.store(true, Ordering::Relaxed);
     }
 
-    /// The same, but nothing will be shown: what was begun has to be taken away.
+    /// The next Ctrl-C only asks the work to end: the caller must undo partial changes, and shows no results.
     pub fn something_to_clear(&self) {
         if !self.is_asked() {
             self.at_once.store(false, Ordering::Relaxed);
@@ -54,12 +54,12 @@ impl Interrupt {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// What is set when an end is asked for.
+    /// The flag that a signal sets.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }
 
-    /// An error if an end was asked for: what was shown is not all.
+    /// An error if an end was asked for: the results are partial.
     pub fn check(&self) -> anyhow::Result<()> {
         let shown = self.shown.load(Ordering::Relaxed);
         if self.is_asked() { Err(Interrupted { shown }.into()) } else { Ok(()) }
@@ -69,7 +69,7 @@ impl Interrupt {
 /// The work was ended early by Ctrl-C.
 #[derive(Debug)]
 pub struct Interrupted {
-    /// Whether what there was has been shown.
+    /// Whether partial results were shown.
     shown: bool,
 }
 

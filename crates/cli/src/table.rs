@@ -30,7 +30,7 @@ pub fn draw(heads: &[String], rows: &[Vec<String>]) -> Table {
     table
 }
 
-/// What is shown where nothing was measured.
+/// The cell of a value that was not measured.
 pub const NONE: &str = "-";
 
 type Row = (&'static str, fn(&RunRecord) -> String);

@@ -8,7 +8,7 @@ use crate::table::{NONE, draw, nanos};
 /// Tenants in a table at most; more are in the record, or in the JSON.
 pub const SHOWN: usize = 20;
 
-/// A column: its head, and what it shows of a tenant.
+/// The head of a column, and its cell for a tenant.
 type TenantColumn = (&'static str, fn(&TenantFigures) -> String);
 
 const COLUMNS: [TenantColumn; 9] = [

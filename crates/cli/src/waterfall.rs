@@ -1,21 +1,21 @@
-//! The waterfall as text: what came to each level, what it added, and what would lower the most.
+//! The waterfall as text: the bytes into each level, the bytes that the level adds, and remedies for the largest
+//! additions.
 
 use thermocline_record::waterfall::{Addition, LevelKind, Waterfall};
 use thermocline_types::Bytes;
 
 use crate::table;
 
-/// Additions of which a remedy is told.
+/// Additions shown with a remedy.
 const TOLD: usize = 3;
-/// Additions below this share of what the application wrote are not worth one.
+/// Additions below this share of the application's writes get no remedy.
 const LITTLE: f64 = 0.01;
-/// Bytes that the application must have written before shares of that are told: an opening alone writes some records.
-/// Chosen.
+/// Application bytes below which no shares are shown: opening a pool alone writes some records. Chosen.
 const TELLING: u64 = 64 << 10;
 
-/// Draws `waterfall`, and names what adds the most and what would lower it.
+/// Draws `waterfall`, and names the largest additions with their remedies.
 pub fn show(waterfall: &Waterfall) -> String {
-    // Of nothing there is no share, and of what hardly anything was written none that says anything.
+    // Below 64 KiB of application writes a ratio is noise.
     let telling = waterfall.host >= TELLING;
     let share = |bytes: u64| bytes as f64 / waterfall.host.max(1) as f64;
     let told = |sign: &str, bytes: u64| match telling {

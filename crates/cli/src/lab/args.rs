@@ -23,16 +23,16 @@ pub const CONVENTIONS: &str = "\
 Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
 
-/// What Ctrl-C does to a command that shows what it has by then.
+/// Help text about Ctrl-C for commands that show partial results.
 pub const ENDS_EARLY: &str = "Ctrl-C ends a run early and shows what was measured by then, if anything was; a second one ends it at once.";
 
-/// What Ctrl-C does to others.
+/// Help text about Ctrl-C for commands without partial results.
 pub const ENDS_AT_ONCE: &str = "Ctrl-C ends it, and nothing is shown or written.";
 
-/// What a suite of tests accesses if nothing else is asked for. Chosen: large enough that sizes of buffers matter
-/// little, small enough for minutes. With 512 MiB or 1 GiB of `tier:p5800x+p5316` the pool's units, a 32nd of the
-/// scaled fast device at most, are shorter than the drive's, which copies then: uniform writes at 80 % full have a WAF
-/// of 5.2 and 7.5, with 2, 4 and 16 GiB 2.6, with 256 MiB 3.1 (whole runs).
+/// Default size of the volume that a suite of tests accesses. Chosen: large enough that buffer sizes matter little,
+/// small enough for a run of minutes. At 512 MiB and 1 GiB of `tier:p5800x+p5316`, the pool's units (at most a 32nd of
+/// the scaled fast device) are shorter than the drive's units, and the drive copies data. Uniform writes at 80 % full
+/// then have a WAF of 5.2 and 7.5. The WAF is 2.6 at 2, 4 and 16 GiB, and 3.1 at 256 MiB (whole runs).
 pub fn test_volume(quick: bool) -> Bytes {
     if quick { Bytes::mib(256) } else { Bytes::gib(2) }
 }
@@ -138,7 +138,7 @@ impl Default for ReplayArgs {
     }
 }
 
-/// Refuses a --fast-capacity that would be that of none of `stacks`.
+/// Refuses --fast-capacity if `stacks` have no fast device.
 pub fn check_fast_capacity<'a>(
     given: bool,
     stacks: impl Iterator<Item = &'a str> + Clone,
@@ -391,7 +391,7 @@ impl DeviceArgs {
         Ok(Settings { seed, of_pool: self.of_pool, ..settings })
     }
 
-    /// `spec` with what these arguments decide.
+    /// `spec` with the values of the command line.
     fn fill(&self, spec: RunSpec) -> RunSpec {
         RunSpec {
             set: self.set.clone(),

@@ -22,7 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::table::plain;
 
-/// Traces that come with the program and have files that die whole: no policy has anything to gain on them.
+/// Built-in traces in which whole files die at once. Placement policies gain nothing on such traces.
 const WRITTEN_ONCE: [&str; 3] = ["memcached-extstore", "restic-backup", "rocksdb-tiers"];
 
 /// Arguments of `lab bench-placement`.
@@ -114,7 +114,7 @@ struct Outcome<'a> {
     turnovers: f64,
     discards: bool,
     reserve: Option<NonZeroU8>,
-    /// Whether it was ended early by Ctrl-C: what is not there was not measured.
+    /// Whether Ctrl-C ended the benchmark early. Absent values were not measured.
     interrupted: bool,
     tables: &'a [Table],
 }

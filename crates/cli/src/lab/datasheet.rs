@@ -146,5 +146,5 @@ impl Sheet {
     }
 }
 
-/// What became of a run: nothing if it was interrupted before anything was measured.
+/// The record of a run, or `None` if Ctrl-C ended the run before any measurement.
 type Done = anyhow::Result<Option<RunRecord>>;

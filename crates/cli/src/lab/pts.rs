@@ -130,7 +130,7 @@ pub fn pts(args: &PtsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tests called `names`, all of them where there are none.
+/// Indices of the tests called `names`; all tests if `names` is empty.
 fn chosen(names: &[String]) -> anyhow::Result<Vec<usize>> {
     for name in names {
         let known = ["iops", "throughput", "latency", "saturation"];
@@ -190,7 +190,7 @@ impl PtsArgs {
         }
     }
 
-    /// The command that repeats all of it.
+    /// The command that repeats the whole suite.
     fn command(&self, options: &PtsOptions) -> String {
         let mut command = format!(
             "thermocline lab pts --stack {} --capacity {} --utilisation {} --depth {} --seed {}",

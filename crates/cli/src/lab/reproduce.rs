@@ -63,7 +63,7 @@ struct Truth {
     schema: &'static str,
     seed: u64,
     quick: bool,
-    /// Of all points that test anything.
+    /// Errors over all points with a test.
     errors: Option<Errors>,
     points: Vec<Point>,
 }

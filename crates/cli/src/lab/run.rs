@@ -176,7 +176,7 @@ fn with_files(spec: RunSpec) -> anyhow::Result<RunSpec> {
 }
 
 impl RunArgs {
-    /// The run that is asked for, in a file, of a pool, or by arguments; and whether it is that of a pool.
+    /// The requested run, from a file, a pool, or arguments; and whether the run models a pool.
     fn asked(&self) -> anyhow::Result<(RunSpec, bool)> {
         if let Some(path) = &self.spec {
             return Ok((load(path)?, false));
@@ -265,7 +265,7 @@ pub fn run_all(
     Ok(records)
 }
 
-/// Runs one stack; `None` if it was interrupted before anything was measured.
+/// Runs one stack. Returns `None` if Ctrl-C ended the run before any measurement.
 ///
 /// # Errors
 /// When it cannot be run.

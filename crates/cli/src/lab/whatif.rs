@@ -90,7 +90,7 @@ struct Answer {
     unsupported: Option<String>,
     waf: Option<f64>,
     steady: bool,
-    /// WAF of the conventional drive over that of this one: how many times the life.
+    /// WAF of the conventional drive divided by WAF of this drive: the ratio of their lives.
     times_the_life: Option<f64>,
     life_years_p50: Option<f64>,
     write_p50_ns: Option<u64>,
@@ -214,7 +214,7 @@ fn waf(record: &RunRecord) -> Option<f64> {
     record.waf_steady.or(record.waf)
 }
 
-/// Percentiles 50 and 99 of write latency, in nanoseconds; absent where they are those of memory.
+/// Percentiles 50 and 99 of write latency, in nanoseconds; absent if a memory buffer completes the writes.
 fn latency(record: &RunRecord) -> (Option<u64>, Option<u64>) {
     let write = record.latency_ns.as_ref().and_then(|all| all.get("write"));
     (write.and_then(|ns| ns.p50), write.and_then(|ns| ns.p99))
@@ -248,9 +248,9 @@ fn answer(option: &'static str, run: Result<&RunRecord, &str>, first: &RunRecord
     }
 }
 
-/// Below this WAF there is next to nothing to save. Chosen, not measured.
+/// Below this WAF placement saves almost no wear. Chosen, not measured.
 const LOW: f64 = 1.1;
-/// Changes of WAF within this share are called none. Chosen, not measured.
+/// Smaller relative changes of WAF count as no change. Chosen, not measured.
 const SAME: f64 = 0.02;
 
 fn of_the_drive(record: &RunRecord) -> String {

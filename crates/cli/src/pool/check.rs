@@ -45,12 +45,12 @@ pub struct CheckArgs {
     json: bool,
 }
 
-/// A block that is not what it should be.
+/// A damaged block.
 #[derive(Serialize)]
 pub(super) struct Damage {
     pub volume: String,
     pub lba: u64,
-    /// Where on the device it is, if that is known: of lost blocks nothing is anywhere.
+    /// The block's place on the device, if known. A lost block has no place.
     pub unit: Option<u32>,
     pub block: Option<u32>,
     pub reason: String,
@@ -160,9 +160,8 @@ fn look_through<S: Storage>(
     })
 }
 
-/// Reads all of a volume, but for what is known not to be mapped where there is no ledger that tells of it. What fails
-/// as a whole is read again block by block, to name those that are damaged. Returns how many blocks were read from
-/// media: those that are mapped, but for lost ones.
+/// Reads a whole volume. Without a ledger, unmapped ranges are skipped. A failed read is repeated block by block, to
+/// name the damaged blocks. Returns the number of blocks read from media: mapped blocks that are not lost.
 pub(super) fn read_volume<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,

@@ -203,7 +203,7 @@ struct Listing {
 }
 
 impl ListedDevice {
-    /// What it is a member of.
+    /// The group of the device, as text.
     fn group(&self) -> String {
         let keys = [("mirror", &self.mirror), ("raid5", &self.raid5), ("raid0", &self.raid0)];
         let named = keys.into_iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
@@ -280,7 +280,7 @@ struct Looked {
     room: Option<Room>,
 }
 
-/// What the volumes of a pool may take, and what it holds.
+/// Total size of a pool's volumes, and the pool's capacity for data.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     volumes: Bytes,

@@ -33,19 +33,19 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// Whether something is well.
+/// The state of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// It is.
+    /// No problem.
     Ok,
-    /// It may do, or nobody may want it, or it does as long as nothing more goes wrong.
+    /// A possible problem: a feature is missing, or one more failure would stop the pool.
     Warn,
-    /// It will not work.
+    /// The pool or its clients cannot work.
     Fail,
 }
 
-/// What was found of one thing.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,

@@ -74,7 +74,7 @@ pub fn format(args: &FormatArgs) -> anyhow::Result<ExitCode> {
     printed
 }
 
-/// Refuses if there is anything on a device that was not named.
+/// Refuses if the device has contents whose destruction the caller did not confirm by name.
 fn refuse_to_destroy(settings: &Settings, named: &[String]) -> anyhow::Result<()> {
     let device = &settings.device().path;
     let path = device.display().to_string();

@@ -119,7 +119,7 @@ fn damaged<S: Storage>(
     Ok(ranges_of(&found, args.offset.0..end))
 }
 
-/// Damaged blocks that lie `within` these bytes, those in a row as one range.
+/// Damaged blocks `within` a range of bytes. Adjacent blocks are one range.
 fn ranges_of(found: &[Damage], within: std::ops::Range<u64>) -> Vec<LostRange> {
     let block = Bytes::BLOCK.0;
     let mut ranges: Vec<LostRange> = Vec::new();

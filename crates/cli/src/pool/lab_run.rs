@@ -14,14 +14,14 @@ pub struct LabRun {
     pub stack: String,
     /// Capacity of the drive, or of all members of a group.
     pub capacity: Bytes,
-    /// Capacity of the fast drive before it, if there is one, or of all its members.
+    /// Capacity of the fast drive or of all its members, if the pool has a fast device.
     pub fast_capacity: Option<Bytes>,
     /// Overrides of drive and log.
     pub set: Vec<String>,
 }
 
 impl LabRun {
-    /// That of the pool of `settings`, or of the one that `format` would make.
+    /// The run of the pool in `settings`, or of the pool that `format` would make.
     ///
     /// # Errors
     /// When the settings are wrong for the device, or it cannot be read.

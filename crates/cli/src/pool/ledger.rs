@@ -1,8 +1,8 @@
-//! What was written to a volume, and how much of it must still be there: a file beside the pool.
+//! Ledger of a volume: a file that records the written and the flushed version of each block.
 //!
-//! A version is noted before the block is handed to the pool, and as flushed after a flush that covers it was answered.
-//! So after the process died at any moment, each block must have a version from the flushed to the noted one. The file
-//! itself is not flushed: it stands against the end of processes, not of the machine.
+//! A version is noted before the pool gets the block, and noted as flushed after the answer of a covering flush. When
+//! the process dies at any moment, each block must have a version between the flushed and the noted version. The ledger
+//! itself is not flushed: it survives the end of the process, not of the machine.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -17,14 +17,14 @@ const MAGIC: &[u8; 8] = b"THERMOLG";
 const HEADER: usize = 64;
 const ENTRY: usize = 16;
 
-/// What is known of a block.
+/// The known versions of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The newest version that was handed to the pool.
     pub noted: u32,
-    /// The newest that a flush covered.
+    /// The newest version that a flush covered.
     pub flushed: u32,
-    /// The newest that is a trim.
+    /// The newest version that is a trim.
     pub trimmed: u32,
 }
 
@@ -39,8 +39,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Makes a ledger at `path` for a volume of `blocks` blocks of which nothing is written, or goes on with the one
-    /// that is there.
+    /// Makes a ledger at `path` for an unwritten volume of `blocks` blocks, or continues the ledger that exists at
+    /// `path`.
     ///
     /// # Errors
     /// When the file cannot be written, or is of another volume.
@@ -103,7 +103,7 @@ impl Ledger {
         Ok(Ledger { path: path.to_owned(), file, id, volume, blocks })
     }
 
-    /// The volume that it is of.
+    /// The ledger's volume.
     pub fn volume(&self) -> u32 {
         self.volume
     }
@@ -113,12 +113,12 @@ impl Ledger {
         self.blocks.len() as u64
     }
 
-    /// Blocks of which something was flushed.
+    /// Blocks with a flushed version.
     pub fn flushed_blocks(&self) -> u64 {
         self.blocks.iter().filter(|known| known.flushed > 0).count() as u64
     }
 
-    /// Notes that a block is about to be written; returns how it is to be stamped.
+    /// Notes that a block is about to be written. Returns the stamp of the new version.
     pub fn note_write(&mut self, lba: u64) -> anyhow::Result<Stamp> {
         let known = &mut self.blocks[lba as usize];
         known.noted += 1;
@@ -127,7 +127,7 @@ impl Ledger {
         Ok(Stamp { ledger: self.id, lba, volume: self.volume, version })
     }
 
-    /// Notes that a block is about to be trimmed; returns the version that this makes.
+    /// Notes that a block is about to be trimmed. Returns the version of the trim.
     pub fn note_trim(&mut self, lba: u64) -> anyhow::Result<u32> {
         let known = &mut self.blocks[lba as usize];
         known.noted += 1;
@@ -155,7 +155,7 @@ impl Ledger {
         self.file.write_all_at(&entry, at).with_context(cannot)
     }
 
-    /// Whether a block may have these bytes; if not, what is wrong with them.
+    /// Checks the bytes of a block. Returns the error as text, or `None` if the block may have these bytes.
     pub fn verdict(&self, lba: u64, block: &[u8]) -> Option<String> {
         let known = self.blocks[lba as usize];
         let Known { noted, flushed, trimmed } = known;

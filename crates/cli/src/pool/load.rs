@@ -68,9 +68,9 @@ struct Report {
     device_bytes_written: u64,
     /// Device bytes over host bytes.
     alwa: Option<f64>,
-    /// Reads that found a block damaged, those of garbage collection among them.
+    /// Reads that found a damaged block, including reads by garbage collection.
     damaged_blocks: u64,
-    /// Whether it was ended early by Ctrl-C.
+    /// Whether Ctrl-C ended the load early.
     interrupted: bool,
 }
 

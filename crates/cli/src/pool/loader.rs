@@ -43,15 +43,15 @@ pub struct Loader<'a, S> {
     driver: &'a mut Driver<S>,
     volume: VolumeId,
     memory: thermocline_target::BufferPool,
-    /// Without one, versions are not kept, and nothing can be verified.
+    /// Without a ledger, versions are not recorded, and reads are not verified.
     ledger: Option<Ledger>,
     depth: usize,
     /// Changed blocks after which a flush is sent; 0 never.
     flush_every: usize,
     pending: FxHashMap<RequestId, Pending>,
-    /// Blocks that are being changed: a second change waits, so that versions get there in order.
+    /// Blocks with a change in flight. A second change of such a block waits, which keeps versions in order.
     busy: FxHashSet<u64>,
-    /// Changes that are complete, and not covered by a flush.
+    /// Complete changes that no flush covers yet.
     complete: Vec<(u64, u32)>,
     flushing: bool,
     next: u64,

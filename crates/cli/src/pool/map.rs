@@ -68,7 +68,7 @@ pub fn map(args: &MapArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let mut text = String::new();
-    // Those of devices that have left the pool are none any more.
+    // Skip units of detached devices.
     let there: Vec<UnitId> = geometry.present().flat_map(|(_, units)| units).map(UnitId).collect();
     for units in there.chunk_by(|unit, next| unit.0 + 1 == next.0) {
         for row in units.chunks(args.width) {

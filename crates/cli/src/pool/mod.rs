@@ -113,12 +113,12 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Tells an operator something on standard error. Nobody may be listening there any more, which ends nothing.
+/// Prints a message on standard error. A closed standard error is ignored.
 fn say(text: std::fmt::Arguments<'_>) {
     let _unheard = writeln!(std::io::stderr(), "thermocline: {text}");
 }
 
-/// Prints what was found. The exit code says whether it is well, also to a reader that took only a part, as `head`.
+/// Prints the findings. The exit code is right even if the reader, such as `head`, closes the pipe early.
 fn verdict(text: &str, is_well: bool) -> anyhow::Result<ExitCode> {
     let code = ExitCode::from(u8::from(!is_well));
     match std::io::stdout().write_all(text.as_bytes()) {

@@ -79,7 +79,7 @@ pub fn advised(file: &Path, error: OpeningError) -> anyhow::Error {
     }
 }
 
-/// The error of a request, of which the device may have been the reason.
+/// The error of a request; `Broken` if the device failed.
 fn told(error: HostError, text: String) -> anyhow::Error {
     match error {
         HostError::Failed | HostError::Unreadable(_) => Broken(text).into(),
@@ -87,7 +87,7 @@ fn told(error: HostError, text: String) -> anyhow::Error {
     }
 }
 
-/// Why the pool on this storage does not open; if something that was flushed is missing, with what can be done.
+/// The error of a failed open, with a remedy if flushed data is lost.
 fn refused(file: &Path, error: DriverError) -> anyhow::Error {
     let lost = matches!(
         error,
@@ -104,12 +104,12 @@ fn refused(file: &Path, error: DriverError) -> anyhow::Error {
     ))
 }
 
-/// Whether a pool was not opened because somebody else has it open.
+/// Whether another process has the pool open.
 pub fn is_in_use(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(MediaError::is_in_use)
 }
 
-/// Why there is no storage; if a server has it, with what can be done all the same.
+/// The error of unavailable storage. If a server has the pool, the error lists the commands that work meanwhile.
 fn unavailable(file: &Path, error: MediaError) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let server = is_in_use(&error).then(|| Serving::of(file));
@@ -127,7 +127,7 @@ fn unavailable(file: &Path, error: MediaError) -> anyhow::Error {
     ))
 }
 
-/// What to say when the device failed: also what it failed to do.
+/// The error of a failed device, with the device command that failed.
 pub fn broken<S: Storage>(driver: &mut Driver<S>, error: HostError) -> Broken {
     Broken(match driver.take_troubles().pop() {
         Some(trouble) => format!("{error}: {trouble}"),

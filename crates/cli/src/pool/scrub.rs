@@ -61,7 +61,7 @@ pub struct ScrubArgs {
 struct Place {
     unit: u32,
     block: u32,
-    /// The volume that has data there, or a part of its map, and the bytes that cannot be read for it.
+    /// The volume with data or a part of its map at this place, and the volume's unreadable bytes.
     #[serde(flatten)]
     holds: Option<Held>,
 }
@@ -85,11 +85,11 @@ impl Held {
 struct Report {
     schema: &'static str,
     clean: bool,
-    /// Blocks that were compared, those of maps included.
+    /// Compared blocks, including blocks of maps.
     blocks: u64,
-    /// Places that one member of a device holds wrong, while the others have what is right.
+    /// Places with wrong data on one member and right data on the other members.
     wrong_on_a_member: u64,
-    /// Whether these were written again.
+    /// Whether these places were rewritten.
     repaired: bool,
     damaged: Vec<Place>,
 }

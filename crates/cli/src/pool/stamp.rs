@@ -1,7 +1,7 @@
-//! Blocks that say what they are: which block of which volume, and in which version.
+//! Blocks stamped with their volume, address, and version.
 //!
-//! They hold no checksum: all of a block follows from its stamp. A CRC-32C at the end of each would also give all
-//! blocks the same CRC-32C, and so make the checksums of the pool worthless.
+//! A stamped block holds no checksum: the stamp determines all its bytes. A CRC-32C at the end of each block would give
+//! all blocks the same CRC-32C. The pool's own checksums could then not tell stamped blocks apart.
 
 /// Bytes of a block.
 pub const BLOCK: usize = 4096;
@@ -13,7 +13,7 @@ const STAMP: usize = 32;
 /// What a block says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The ledger that knows of it.
+    /// The id of the ledger that has the version.
     pub ledger: u64,
     /// The block of the volume.
     pub lba: u64,

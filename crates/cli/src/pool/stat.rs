@@ -71,14 +71,14 @@ struct Drive {
     media_bytes: u64,
 }
 
-/// What was written for what was asked for, between two samples; `None` where nothing was, or nobody knows.
+/// Write amplification between two samples; `None` without writes, or if the drive's bytes are unknown.
 struct Amplification {
     alwa: Option<f64>,
     dlwa: Option<f64>,
     waf: Option<f64>,
 }
 
-/// `written` over `asked` bytes, if any were asked for.
+/// `written` divided by `asked` bytes; `None` if `asked` is 0.
 fn ratio(written: u64, asked: u64) -> Option<f64> {
     (asked > 0).then(|| written as f64 / asked as f64)
 }
@@ -128,8 +128,8 @@ pub fn stat(args: &StatArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of the columns. What only simulated drives have is there for these only. Where there are several classes of
-/// devices, each has columns of its own: what wears one does not wear the other.
+/// Names of the columns. Only simulated drives have DLWA and WAF. With several device classes, each class has its own
+/// columns, because each class wears separately.
 fn head(of: &Sample) -> String {
     let ratios = match (of.classes.as_slice(), of.drive) {
         ([], None) => "   ALWA  total".to_owned(),

@@ -1,4 +1,4 @@
-//! A run as its arguments, and its specification.
+//! A run as command-line arguments and as a specification.
 
 use std::path::Path;
 

@@ -9,18 +9,18 @@ use super::questions::{Measure, Question};
 /// A run of the sheet.
 type Run = (Measure, RunRecord);
 
-/// A problem with what is done about it, and the two runs that show it.
+/// A problem, its remedies, and the two runs that show the effect.
 struct Case<'a> {
     problem: &'static str,
     drive: &'static str,
     system: &'static str,
     worse: &'a Run,
     better: &'a Run,
-    /// What is compared: its name, and of a run.
+    /// The compared figure: its name, and its value in a run.
     of: (&'static str, fn(&RunRecord) -> Option<f64>),
 }
 
-/// Differences below this factor are none. Chosen.
+/// Smaller factors count as no difference. Chosen.
 const SAME: f64 = 1.1;
 
 /// The table for all runs of the sheet.

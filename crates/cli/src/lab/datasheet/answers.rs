@@ -28,9 +28,9 @@ pub struct Answer {
 /// A row of an answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its cells, the first of which labels it.
+    /// The cells of the row. The first cell is the label.
     pub cells: Vec<String>,
-    /// The command that repeats it.
+    /// The command that repeats the row's run.
     pub command: Option<String>,
     /// The key of the value that it states, after the name of the profile or of what it is a key of.
     pub value: Option<String>,
@@ -54,8 +54,9 @@ pub fn answers(sheet: &Sheet) -> Vec<Answer> {
     all
 }
 
-/// Reads and writes together over the later half of a run, bytes a second; over all of it if that is less: what buffers
-/// hold at the end of a short run is written after it.
+/// Read and write bandwidth together over the second half of a run, in bytes a second; over the whole run if that is
+/// less. At the end of a short run buffers hold data that the drive has yet to write, so the second half looks too
+/// fast.
 pub fn late_rate(record: &RunRecord) -> f64 {
     let all = &record.series;
     let whole = record
@@ -63,7 +64,7 @@ pub fn late_rate(record: &RunRecord) -> f64 {
         .as_ref()
         .map_or(0.0, |rates| rates.host_read_bytes_per_second + rates.host_write_bytes_per_second);
     let written = record.host_bytes_written as f64;
-    // Points are at the ends of equal parts: the half before is that many of them.
+    // Points lie at the ends of equal parts, so the first half has half of the points.
     let half = all.len().saturating_sub(1) / 2;
     let (Some(from), Some(to)) = (all.get(half), all.last()) else { return whole };
     let seconds = to.seconds - from.seconds;
@@ -384,7 +385,7 @@ impl Sheet {
             let text = format!("{}: the log needs more than the rest", self.too_full.join(", "));
             rows.push(stated(&["not run", &text]));
         }
-        // Those of a run that writes: they are much the same for all.
+        // The notes of one run with writes: notes differ little between runs.
         let written = self.of(Question::Writes).find(|(measure, _)| is_block(measure));
         rows.extend(written.iter().flat_map(|(_, r)| &r.notes).map(|note| stated(&["note", note])));
         Answer {

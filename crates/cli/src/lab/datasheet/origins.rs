@@ -6,7 +6,7 @@ use super::Sheet;
 use super::answers::Answer;
 use crate::lab::theory;
 
-/// A row's place in the list: the number of its question, and its own.
+/// A row's place in the list: the question's number, then the row's number.
 fn number(question: usize, row: usize) -> String {
     format!("{}.{}", question + 1, row + 1)
 }

@@ -1,4 +1,4 @@
-//! What is run for each question.
+//! The runs of each question.
 
 use thermocline_lab::Stack;
 use thermocline_types::Bytes;
@@ -20,11 +20,11 @@ pub enum Question {
     Relation,
     /// Requests in flight.
     Depth,
-    /// What is in use of it.
+    /// The share of the drive in use.
     Reserve,
     /// How long requests take.
     Latency,
-    /// What heat does, where that is modelled.
+    /// The effect of heat, if the drive models heat.
     Heat,
 }
 
@@ -32,20 +32,20 @@ pub enum Question {
 pub struct Measure {
     /// Which.
     pub question: Question,
-    /// What this row is called.
+    /// The label of the row.
     pub label: String,
     /// Its place across in a chart.
     pub x: f64,
-    /// What is run.
+    /// The run.
     pub run: RunOf,
 }
 
-/// Requests in flight where nothing else is asked. Chosen: what keeps drives of many dies busy.
+/// Default requests in flight. Chosen: enough to keep drives with many dies busy.
 const DEPTH: u32 = 64;
 /// Reads of a run, at least; more where they are small.
 const READS: u64 = 20_000;
 
-/// What the run of large writes or reads in order is called.
+/// Label of the run with large sequential writes or reads.
 pub const IN_ORDER: &str = "128 KiB in order";
 /// Time constant of the run that shows heat, seconds. Chosen: some of them fit into what a small drive takes to fill.
 pub const HEATED_S: f64 = 0.01;
@@ -158,8 +158,8 @@ impl Plan<'_> {
         RunOf { source: self.source("uniform", size, read), ..self.base(depth) }
     }
 
-    /// Writes in order for so long that the drive has the temperature that they lead to. That does not depend on its
-    /// time constant, which is shortened for it.
+    /// Sequential writes until the drive's temperature is steady. The run shortens the thermal time constant, which
+    /// does not change the steady temperature.
     fn heat(&mut self) {
         let mut run = RunOf { source: self.source("seq", 131_072, 0.0), ..self.base(DEPTH) };
         run.stack = format!("{},thermal.time_constant_s={HEATED_S}", self.stack);
@@ -167,7 +167,7 @@ impl Plan<'_> {
         self.add(Question::Heat, "128 KiB writes in order".into(), f64::NAN, run);
     }
 
-    /// Writes on a drive that holds nothing yet.
+    /// Writes on an empty drive.
     fn burst(&mut self) {
         let mut run = self.random(4096, 0.0, DEPTH);
         run.replay.prefill = Some(thermocline_lab::Prefill::None);

@@ -185,7 +185,7 @@ fn band(band: Band, show: &dyn Fn(f64) -> String) -> String {
     format!("{} ({} - {})", show(band.p50), show(band.p10), show(band.p90))
 }
 
-/// A number with three digits that tell something.
+/// A number with three significant digits.
 fn significant(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

@@ -63,7 +63,7 @@ struct Output {
     points: Vec<Point>,
 }
 
-/// What a drive can do at one mix.
+/// Bandwidth of a drive at one mix of reads and writes.
 #[derive(Serialize)]
 struct Point {
     media: &'static str,

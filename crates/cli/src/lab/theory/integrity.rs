@@ -234,8 +234,8 @@ fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
     own.chain(of_class).chain([beyond_the_drive()]).collect()
 }
 
-/// What finds data that a drive returns wrong without knowing it. Of such a block its tag is right by chance once in
-/// 2^[`TAG_BITS`] (ADR 0063).
+/// The layers that detect wrong data which a drive returns without an error. The tag of a wrong block matches by
+/// chance once in 2^[`TAG_BITS`] (ADR 0063).
 fn beyond_the_drive() -> String {
     format!(
         "lost: the drive returns an error; data that it returns wrong without one is in no figure, for want of a source; a \

@@ -64,8 +64,8 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
     ))
 }
 
-/// Has a device drained, and waits for it. Returns the units that are left, if it was interrupted, and what more there
-/// is to say.
+/// Drains a device, and waits for the end. Returns the remaining units (above 0 after Ctrl-C) and more text for the
+/// report.
 ///
 /// # Errors
 /// Also when units are left that cannot be emptied.
@@ -93,8 +93,8 @@ fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<(u32, String)>
     Ok((left, more))
 }
 
-/// `thermocline device replace --instead-of`: the new device is attached, the old one drained and detached. What was
-/// done before it was interrupted is not done again.
+/// `thermocline device replace --instead-of`: attaches the new device, drains the old device and detaches it. After an
+/// interruption, finished steps are not repeated.
 pub fn exchange(args: &NewArgs, old: &Path) -> anyhow::Result<ExitCode> {
     let new = Named::load(&args.device)?;
     let old = Named { path: named(&new.settings, old)?, settings: new.settings.clone() };
@@ -146,7 +146,7 @@ impl Named {
         Ok(Named { settings, path })
     }
 
-    /// What it is to the pool, if the pool has it.
+    /// The device's state in the pool; `None` if the pool does not have the device.
     fn state(&self) -> anyhow::Result<Option<DeviceState>> {
         let (geometry, numbers) = self.settings.device_numbers()?;
         let mut all = self.settings.devices.iter().zip(numbers);
@@ -155,7 +155,7 @@ impl Named {
         Ok(state.filter(|state| *state != DeviceState::Detached))
     }
 
-    /// Refuses another device in the place of this one that is good at other things.
+    /// Refuses a replacement of another device class.
     fn is_alike(&self, new: &Named) -> anyhow::Result<()> {
         let class = |one: &Named| {
             let device = one.settings.devices.iter().find(|device| device.path == one.path);
@@ -170,7 +170,7 @@ impl Named {
         Ok(())
     }
 
-    /// Why nothing takes the place of this device.
+    /// The error if the new device is already in the pool and replaces no device.
     fn keeps_its_place(&self, new: &Named) -> anyhow::Error {
         let (file, new, old) =
             (self.settings.file().display(), new.path.display(), self.path.display());
@@ -191,7 +191,7 @@ impl Named {
         ))
     }
 
-    /// The number that the pool knows it by.
+    /// The device's number in the pool.
     fn number(&self) -> anyhow::Result<DeviceId> {
         let number = self.settings.device_number(&self.path)?;
         number.with_context(|| format!("{} is no device of the pool", self.path.display()))
@@ -199,7 +199,7 @@ impl Named {
 
     fn detach(&self) -> anyhow::Result<ExitCode> {
         let more = self.change(ChangeName::Detach, &[])?;
-        // It may be what is broken: the pool is without it all the same.
+        // The device may be broken. The pool has detached it in any case.
         let forgotten = self.settings.forget_device(&self.path);
         let wiped = forgotten.err().map_or(String::new(), |error| {
             format!("; what it holds stays there, and must not be taken for a pool ({error})")
@@ -211,7 +211,7 @@ impl Named {
         ))
     }
 
-    /// Says where a drain stands that is not waited for any more, and what saying the same once more does.
+    /// Reports the progress of an interrupted drain, and the effect of repeating the command.
     fn interrupted(&self, left: u32, again: &str) -> anyhow::Result<ExitCode> {
         let (shown, file) = (self.path.display(), self.settings.file().display());
         print(&format!(
@@ -221,7 +221,7 @@ impl Named {
         Ok(ExitCode::from(interrupt::CODE))
     }
 
-    /// Why it was not emptied, and what can be done.
+    /// The error if the device cannot be emptied, with a remedy.
     fn not_emptied(&self, why: &str) -> Broken {
         let (shown, file) = (self.path.display(), self.settings.file().display());
         Broken(format!(
@@ -244,7 +244,7 @@ impl Named {
         DeviceRequest { change: Some(change), path, yes_destroy }
     }
 
-    /// Changes it, by the server if there is one. Returns what more there is to say.
+    /// Applies a change, by the server if one runs. Returns more text for the report.
     fn change(&self, change: ChangeName, yes_destroy: &[String]) -> anyhow::Result<String> {
         let request = self.request(change, yes_destroy);
         if let Some(server) = self.server() {
@@ -260,7 +260,7 @@ impl Named {
         Ok(more)
     }
 
-    /// What the pool holds now, by its server; nothing if that does not answer.
+    /// The pool's capacity as its server reports it; empty if the server does not answer.
     fn room_told(&self) -> String {
         let room = Looked::at_server(&self.socket()).ok().and_then(|told| told.room);
         room.map_or(String::new(), |room| format!("; {room}"))

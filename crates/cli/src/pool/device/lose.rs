@@ -20,7 +20,7 @@ use crate::progress::Progress;
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// After so many ticks in which nothing was under way nothing more will be found. Chosen.
+/// Ticks without progress or device commands after which the search for lost blocks fails. Chosen.
 const IDLE: u32 = 50;
 
 /// Ranges of a volume that the table shows. Chosen: more do not fit on a screen.
@@ -52,7 +52,7 @@ struct Report {
 }
 
 impl LostVolume {
-    /// Its ranges, the first few of them, which are called `what`.
+    /// The first [`SHOWN`] ranges as text. `what` describes the ranges.
     pub fn listed(&self, what: &str) -> String {
         let LostVolume { name, bytes, ranges } = self;
         let (bytes, count) = (Bytes(*bytes), ranges.len());

@@ -22,7 +22,7 @@ pub fn has_pool(settings: &Settings) -> bool {
     settings.each_device().any(|one| matches!(one.contents(), Ok(Contents::Pool(_))))
 }
 
-/// What is found of one, and whether a pool is there on any.
+/// Findings for one device. `is_made`: some device has a pool.
 fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
     let path = &settings.device().path;
     let shown = path.display();
@@ -78,7 +78,7 @@ fn readable_by_others(path: &Path, found: &Metadata) -> Option<Finding> {
         .then(|| Finding::warn("mode", reason, format!("`chmod 600 {shown}`")))
 }
 
-/// A path that is not there.
+/// Findings for a missing path.
 fn missing(settings: &Settings, is_made: bool) -> Vec<Finding> {
     let path = &settings.device().path;
     let shown = path.display();

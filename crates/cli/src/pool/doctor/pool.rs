@@ -17,10 +17,10 @@ use super::super::advice::{MORE_FAST, ROOM, risk, told, unused_device, with};
 use super::super::open::{Opened, is_in_use, on_trial};
 use super::{Finding, device};
 
-/// What is found of the pool that the settings at `path` describe.
+/// Findings for the pool in the settings at `path`.
 pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     let there = |group: &Vec<Settings>| group.iter().any(|one| one.device().path.exists());
-    // Where the others have a pool, what is not there is missing from it.
+    // If some device has a pool, an absent device is missing from the pool.
     if !settings.groups().iter().all(there) && !device::has_pool(settings) {
         return planned(settings);
     }
@@ -60,7 +60,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
     }
 }
 
-/// What the server of a pool tells by its socket, if it is a server that has it.
+/// Findings for a locked pool: asks its server by the socket, if a server holds the lock.
 fn in_use(socket: &Path) -> Vec<Finding> {
     if UnixStream::connect(socket).is_err() {
         let remedy = "end that process; `fuser` or `lslocks` finds it";

@@ -36,7 +36,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
         access: Access::ReadOnly,
         ..Options::default()
     };
-    // The settings are a file that is there and that nobody locks for long.
+    // Try with the settings file: it exists, and no process locks it for long.
     let error = match File::open(path, false, layout, &options) {
         Ok(_) => return Finding::ok("io_uring", "the kernel has it and allows it"),
         Err(error) => error,
@@ -147,7 +147,7 @@ fn encrypted(serve: &ServeSettings) -> Finding {
     Finding::ok("TLS", "certificates and key fit each other, and are valid")
 }
 
-/// What clients on this machine may use. None of it is needed to serve.
+/// Findings about optional features for clients on this machine. A server needs no such feature.
 pub fn for_clients() -> Vec<Finding> {
     vec![kernel_nbd(), fuse(), programs()]
 }
