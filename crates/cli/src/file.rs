@@ -1,4 +1,4 @@
-//! Files that results are written to: checked before the work, replaced as a whole after it.
+//! Result files: checked before the work, replaced as a whole after the work.
 //!
 //! Invariants:
 //! * A failed write never harms an existing file. The new content goes to a temporary file in the same folder, and the
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use tempfile::NamedTempFile;
 
-/// Refuses `path`, before long work, if nothing could be written there after it. Leaves nothing behind.
+/// Refuses an unwritable `path` before long work. Leaves no file behind.
 pub fn check(path: &Path) -> anyhow::Result<()> {
     if is_stream(path) {
         return Ok(());
@@ -57,12 +57,12 @@ fn cannot(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// Whether there is something at `path` that is neither a file nor a folder.
+/// Whether `path` exists and is neither a file nor a folder.
 fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Where the file will be: a link stays, and what it leads to is replaced.
+/// The path of the replaced file. A symbolic link stays, and its target is replaced.
 fn whither(path: &Path) -> anyhow::Result<PathBuf> {
     ensure!(!path.is_dir(), "{}: it is a folder", cannot(path));
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -77,8 +77,8 @@ fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A new file in the folder of `target`, which goes away unless it is made to stay, with the permissions of any file
-/// that this process makes.
+/// A temporary file in the folder of `target`, with the process's usual permissions for new files. The file is removed
+/// unless it is persisted.
 fn beside(target: &Path) -> std::io::Result<NamedTempFile> {
     const ALL_THAT_THE_MASK_LEAVES: u32 = 0o666;
     tempfile::Builder::new()

@@ -3,7 +3,7 @@
 /// The longest line of the source.
 const SOURCE: usize = 120;
 
-/// `command` and all below it, with texts whose paragraphs are one line each.
+/// `command` and all its subcommands, with each paragraph of their help texts on one line.
 pub fn flowing(command: clap::Command) -> clap::Command {
     let text = command.get_after_help().map(ToString::to_string);
     let command = match text {
@@ -13,8 +13,8 @@ pub fn flowing(command: clap::Command) -> clap::Command {
     command.mut_subcommands(flowing)
 }
 
-/// `text` with lines joined that the source breaks: those that go on without indentation, unless a sentence ends before
-/// there was a need to.
+/// Joins the wrapped lines of each paragraph in `text`. Indented lines stay alone. A line that ends a sentence, with
+/// room for the next word, ends its paragraph.
 fn joined(text: &str) -> String {
     let mut all = String::new();
     let mut before = "";

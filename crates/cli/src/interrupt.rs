@@ -9,7 +9,7 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Exit code of a program that was interrupted, as shells have it: 128 and the number of the signal.
+/// Exit code after an interrupt, as in shells: 128 plus the number of the signal.
 pub const CODE: u8 = 130;
 
 /// Watches for Ctrl-C. Without a watch, Ctrl-C ends the program.
@@ -26,7 +26,7 @@ impl Interrupt {
     pub fn watch() -> anyhow::Result<Interrupt> {
         let (asked, at_once) = (Arc::default(), Arc::new(AtomicBool::new(true)));
         let shown = AtomicBool::new(false);
-        // In the order of their registration: the first looks at the flag before the second sets it.
+        // Handlers run in the order of registration: the first reads the flag before the second sets the flag.
         for signal in [SIGINT, SIGTERM] {
             flag::register_conditional_shutdown(signal, i32::from(CODE), Arc::clone(&at_once))
                 .and_then(|_| flag::register(signal, Arc::clone(&at_once)))

@@ -21,8 +21,8 @@ use thermocline_engine::OpenError;
 use thermocline_runtime::DriverError;
 use thermocline_workload::trace;
 
-/// Chunks of a log live for as long as their blocks are valid, and are freed in another order than they were made in:
-/// the system's allocator takes a tenth of the time for them.
+/// The system's allocator takes a tenth of the time for chunks of a log. A chunk lives as long as its blocks are valid,
+/// so chunks are not freed in the order of allocation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -67,14 +67,14 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be listening; then the exit code has to do.
+            // Ignore a closed standard error: the exit code still reports the failure.
             let _ = writeln!(std::io::stderr(), "thermocline: {}", pool::advice::told(&error));
             ExitCode::from(exit_code(&error))
         }
     }
 }
 
-/// What the reader of our output does not want any more is no failure, as in `thermocline lab list devices | head`.
+/// Whether the reader closed the pipe, as in `thermocline lab list devices | head`. A closed pipe is no failure.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     failed_write(error) == Some(std::io::ErrorKind::BrokenPipe)
 }
@@ -91,7 +91,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     if defect || broken || failed_write(error).is_some() { 1 } else { 2 }
 }
 
-/// Why output could not be written, if that is what failed: reading input fails with the typed errors of the libraries.
+/// The kind of a failed write of output. Failed reads of input are typed errors of the libraries instead.
 fn failed_write(error: &anyhow::Error) -> Option<std::io::ErrorKind> {
     if let Some(io) = error.downcast_ref::<std::io::Error>() {
         return Some(io.kind());

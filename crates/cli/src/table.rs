@@ -15,7 +15,7 @@ pub fn plain() -> Table {
     table
 }
 
-/// A table of text: all columns but the first are numbers and stand to the right.
+/// A table of text: the first column is aligned left; all other columns are numbers, aligned right.
 pub fn draw(heads: &[String], rows: &[Vec<String>]) -> Table {
     let cell = |(index, text): (usize, &String)| {
         let left = index == 0;
@@ -192,19 +192,19 @@ fn cause(record: &RunRecord, cause: &str) -> String {
     share(record, bytes, "+")
 }
 
-/// Write amplification of the log and of the drive beneath it.
+/// ALWA of the log and DLWA of the drive.
 fn product(record: &RunRecord) -> String {
     let ratios = record.alwa.zip(record.dlwa).filter(|_| !record.engine_bytes_written.is_empty());
     optional(ratios.map(|(alwa, dlwa)| format!("{alwa:.3} x {dlwa:.3}")))
 }
 
-/// What the log writes to the device for capacity, which alone ALWA is of.
+/// Bytes that the log writes to capacity devices for `cause`. ALWA counts writes to capacity devices only.
 fn log_cause(record: &RunRecord, cause: &str) -> String {
     let capacity = record.engine_bytes_written.get("capacity");
     share(record, capacity.and_then(|causes| causes.get(cause)).copied().unwrap_or(0), "+")
 }
 
-/// Media bytes of the drives that stand side by side, for each byte of the host.
+/// Media bytes of the least and the most written drive of a group, per host byte.
 fn of_one_drive(record: &RunRecord) -> String {
     let each = record.drives.iter().map(|drive| drive.media_bytes_written.total);
     let least_and_most = each.clone().min().zip(each.max());
@@ -232,7 +232,7 @@ fn latency(record: &RunRecord, kind: &str) -> String {
     optional(record.latency_ns.as_ref().and_then(|all| all.get(kind)).map(show))
 }
 
-/// A time in the unit that keeps it short.
+/// A time in the unit with the shortest text.
 pub fn nanos(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
@@ -247,7 +247,7 @@ fn rate(record: &RunRecord, of: fn(&thermocline_record::Bandwidth) -> f64) -> St
     optional(rate.map(|rate| format!("{:.1} MB/s", rate / 1e6)))
 }
 
-/// What limited the run, and how busy the busiest of its kind was.
+/// The resource that limited the run, and the busy share of its busiest instance.
 fn limit(record: &RunRecord) -> String {
     optional(record.bandwidth.as_ref().and_then(|bandwidth| {
         let limit = bandwidth.limit.as_ref()?;
@@ -280,7 +280,7 @@ fn years(years: f64) -> String {
     if years >= 100.0 { format!("{years:.0}") } else { format!("{years:.1}") }
 }
 
-/// A share, with as many digits as tell something.
+/// A share in per cent, with three significant digits at most.
 fn percent(share: f64) -> String {
     match 100.0 * share {
         percent if percent < 0.01 => "< 0.01 %".into(),

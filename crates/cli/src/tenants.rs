@@ -1,4 +1,4 @@
-//! What each tenant of a run asked for and got, as a table.
+//! Table of the requests and results of each tenant of a run.
 
 use thermocline_record::{LatencyNs, RunRecord, TenantFigures, Tenants};
 use thermocline_types::Bytes;
@@ -23,7 +23,7 @@ const COLUMNS: [TenantColumn; 9] = [
     ("read p50 / p99 / p99.9", |t| latency(t, "read")),
 ];
 
-/// The table of a run, if it has tenants.
+/// The table of a run; `None` if the run has no tenants.
 pub fn show(record: &RunRecord) -> Option<String> {
     let Tenants { each, nobody } = record.tenants.as_ref()?;
     let mut shown: Vec<&TenantFigures> = each.iter().collect();

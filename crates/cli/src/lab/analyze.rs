@@ -16,7 +16,7 @@ use crate::progress::{Bar, Progress};
 use crate::table::plain;
 use crate::tenants::SHOWN;
 
-/// What the analysis tells, and examples.
+/// Help text: results of the analysis, and examples.
 const ABOUT: &str = "\
 It tells sizes, alignment, working set, sequence, skew, and how soon data is
 rewritten. The headroom then simulates a full drive (15 % garbage, units of

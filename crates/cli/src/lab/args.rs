@@ -18,7 +18,7 @@ pub use run_of::{RunOf, load};
 use super::run::DECIDING;
 use crate::pool::LabRun;
 
-/// Sizes and exit codes, below the help of every command that takes or gives them.
+/// Help text about sizes and exit codes, shared by many commands.
 pub const CONVENTIONS: &str = "\
 Sizes: 4096, 4KiB, 2MiB, 1.92TB; KiB, MiB, GiB count in 1024, KB, MB, GB in 1000.
 Exit code: 0 done; 2 wrong arguments or input; 1 a file cannot be written, or a defect; 130 interrupted.";
@@ -178,12 +178,12 @@ impl SourceArgs {
         SourceArgs { io_size, read_share: read, ..self }
     }
 
-    /// Whether the host asks at a pace of its own.
+    /// Whether the host issues requests at its own pace.
     pub fn has_pace(&self) -> bool {
         self.rate.is_some() || self.burst.is_some()
     }
 
-    /// The workload these arguments describe, put on a drive as `replay` says.
+    /// The workload of these arguments, placed on a drive according to `replay`.
     pub fn input(&self, replay: &ReplayArgs) -> anyhow::Result<Input> {
         spec::input(&self.workload(replay)?, self.seed).map_err(of_arguments)
     }
@@ -267,7 +267,7 @@ impl SourceArgs {
 
 /// A text of the lab in the words of the command line: keys of a specification are arguments here.
 pub fn in_arguments(text: &str) -> String {
-    /// Keys of commands beside those of a specification.
+    /// Keys of commands that a specification does not have.
     const MORE: [&str; 4] = ["points", "price", "quick", "traces"];
     let keys = DECIDING.iter().chain(&MORE);
     keys.fold(text.to_owned(), |text, key| {
@@ -288,7 +288,7 @@ pub fn told(error: &anyhow::Error) -> String {
     }
 }
 
-/// The error of a specification with a remedy, if the error itself has none.
+/// Adds a remedy to the error of a specification without one.
 pub fn of_arguments(error: Error) -> anyhow::Error {
     match error {
         Error::Key { key: "placement", .. } => {
@@ -370,7 +370,7 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The same on the drive of a pool, set up as the pool is unless these arguments say otherwise.
+    /// These arguments on the drive of `pool`. Overrides on the command line take precedence over the pool's.
     pub fn of_pool(&self, pool: LabRun) -> DeviceArgs {
         let set = pool.set.into_iter().chain(self.set.iter().cloned()).collect();
         let fast_capacity = pool.fast_capacity.or(self.fast_capacity);

@@ -101,7 +101,7 @@ enum What {
     Engine,
 }
 
-/// Victim rules compared unless others are asked for: those that are best somewhere, and the policies' own.
+/// Default victim rules: each rule that is best for some workload, and the policies' own rules.
 const VICTIMS: [&str; 6] = ["greedy", "cost-benefit-4", "cost-benefit", "kawaguchi", "lfs", "own"];
 
 /// Generated workloads by name.
@@ -172,7 +172,7 @@ pub fn bench_placement(args: &BenchArgs) -> anyhow::Result<()> {
     interrupt.check()
 }
 
-/// Shows one bar of `bars` after the other, each with the name of what is measured.
+/// Shows one progress bar after the other, each with the name of the measurement.
 pub fn bar_of(bars: &Progress) -> impl Fn(&str, f64) + Sync {
     let bar = Mutex::new((String::new(), None));
     move |name: &str, share: f64| {

@@ -69,12 +69,12 @@ fn of_trace(path: &Path, options: &trace::Options, args: &ConvertArgs) -> anyhow
     Ok(())
 }
 
-/// What must be known of how the trace was read, a line each.
+/// Prints the notes about reading the trace, one a line.
 fn tell(trace: &trace::Trace) {
     trace.notes().iter().for_each(|note| eprintln!("note: {note}"));
 }
 
-/// Writes everything in `source` to `out`, or to standard output. A file that is not whole does not stay.
+/// Writes all requests of `source` to `out`, or to standard output. An incomplete file is removed.
 fn write(source: &mut dyn Source, out: Option<&Path>) -> anyhow::Result<u64> {
     match out {
         Some(path) => {

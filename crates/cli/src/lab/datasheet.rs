@@ -24,7 +24,7 @@ use crate::file;
 use crate::interrupt::Interrupt;
 use questions::{Measure, Question, measures};
 
-/// What is answered, and examples.
+/// Help text: the answered questions, and examples.
 const ABOUT: &str = "\
 The questions that the SNIA tutorial of 2009 has a buyer ask: size, mix, burst or
 steady, relation in time, requests in flight, reserve, latency, begin and end of
@@ -69,19 +69,19 @@ pub struct DatasheetArgs {
     report: Option<PathBuf>,
 }
 
-/// How full drives are where nothing else is asked, the same for every stack, so that sheets compare. Chosen: a log has
-/// its reserve from what is not in use, and without any it only collects garbage.
+/// Default share of the drive in use, the same for every stack, so that sheets are comparable. Chosen: a log takes its
+/// reserve from unused space, and does only garbage collection without unused space.
 const FULL: f64 = 0.8;
 
 /// Everything that was measured.
 struct Sheet {
     stack: Stack,
     measured: Vec<(Measure, RunRecord)>,
-    /// How full a drive would have been of which the log needs the rest.
+    /// Labels of runs without enough unused space for the log's reserve.
     too_full: Vec<String>,
     prices: Prices,
     span: Bytes,
-    /// How full the drive is where nothing else is said.
+    /// Default share of the drive in use.
     full: f64,
 }
 
@@ -128,7 +128,7 @@ pub fn datasheet(args: &DatasheetArgs) -> anyhow::Result<()> {
 }
 
 impl Sheet {
-    /// Takes what a run measured. A log may not be as full as the question of reserve asks.
+    /// Adds the record of a run. For the question of reserve, a data set that does not fit into a log is no error.
     fn take(&mut self, measure: Measure, result: Done) -> anyhow::Result<()> {
         let does_not_fit = |error: &anyhow::Error| {
             matches!(error.downcast_ref(), Some(thermocline_lab::Error::DoesNotFit(_)))

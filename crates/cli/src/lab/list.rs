@@ -127,7 +127,7 @@ fn keys(app: &str) -> Vec<[String; 2]> {
     keys.iter().map(|key| row(key.name, &about(key.about, key.default))).collect()
 }
 
-/// The policies of the log, and what the other layers do.
+/// The placement policies of the log and of the other layers.
 fn placements() -> Vec<[String; 2]> {
     let policies = Policy::list();
     let others = [

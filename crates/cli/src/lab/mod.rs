@@ -55,10 +55,10 @@ pub enum Command {
     List(list::ListArgs),
 }
 
-/// Does what `command` says.
+/// Executes `command`.
 ///
 /// # Errors
-/// Whatever went wrong, for the user to read.
+/// Any failure, with a text for the user.
 pub fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(&args),

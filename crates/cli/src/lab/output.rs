@@ -40,7 +40,7 @@ pub fn refuse_overwriting(trace: &Path, output: &Path) -> anyhow::Result<()> {
 }
 
 impl OutputArgs {
-    /// Refuses before a long run what could not be written after it.
+    /// Refuses unwritable output paths before a long run.
     pub fn check(&self, trace: Option<&Path>) -> anyhow::Result<()> {
         ensure!(
             self.record.is_none() || self.record != self.report,
@@ -66,7 +66,7 @@ impl OutputArgs {
         self.give(records, &format!("{}\n", serde_json::to_string_pretty(&comparison)?))
     }
 
-    /// The screen first: what cannot be written there or to a file keeps nothing else from being written.
+    /// Writes to standard output, then to the files. A failed write does not prevent the other writes.
     fn give(&self, records: &[RunRecord], json: &str) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
         let shown = if self.json { json.to_owned() } else { table::show(records) };

@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
-/// Does `work` on every item, `jobs` at a time or as many as there are processors, and gives what came of each in
-/// order. Each is told where to say which share of it is done. An item that was not begun before an interrupt has
-/// nothing.
+/// Does `work` on every item, `jobs` at a time (default: one per processor). Returns the results in the order of
+/// `items`. `work` reports its progress, 0 to 1, to its second argument. Items not begun before an interrupt have the
+/// result `None`.
 pub fn each<T: Sync, R: Send>(
     items: &[T],
     jobs: Option<usize>,

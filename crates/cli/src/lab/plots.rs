@@ -20,7 +20,7 @@ pub struct Charts {
     pub origins: Vec<Origin>,
 }
 
-/// Writes the page with what was drawn to `path`, if one is given.
+/// Writes the page with the plots to `path`, if given.
 pub fn write(
     path: Option<&Path>,
     title: &str,

@@ -19,7 +19,7 @@ use crate::file;
 use crate::interrupt::Interrupt;
 use crate::table::draw;
 
-/// What is done, and examples.
+/// Help text: the tests, and examples.
 const ABOUT: &str = "\
 Each test makes the stack anew (purge), writes it twice over in order, and repeats
 rounds until five are steady: within 20 % of their mean, the fitted line within
@@ -74,15 +74,15 @@ pub struct PtsArgs {
     report: Option<PathBuf>,
 }
 
-/// How full a log is; a drive alone is full, as the specification has it. Chosen: a log has its reserve from what is
-/// not in use.
+/// Share of a log in use. A drive without a log is full, as the specification requires. Chosen: a log takes its reserve
+/// from unused space.
 const LOG_FULL: f64 = 0.8;
 
-/// Where the tests are from.
+/// Source of the tests.
 const SOURCE: &str = "SNIA Solid State Storage Performance Test Specification, version 2.0.x, as far as the program's \
                       documentation of `lab pts` says";
 
-/// What is given out as JSON.
+/// The output as JSON.
 #[derive(Serialize)]
 struct Output<'a> {
     schema: &'static str,
@@ -234,7 +234,7 @@ impl PtsArgs {
     }
 }
 
-/// What was found as tables: the window, and the figures.
+/// The results as tables: the window, and the figures.
 fn tables(result: &PtsResult) -> Vec<TextTable> {
     let [first, last] = result.window.rounds;
     let window = format!(

@@ -125,7 +125,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
 }
 
 impl ReproduceArgs {
-    /// Where the figures of `experiment` come from, with the command that repeats it alone.
+    /// The source of the figures of `experiment`, and the command that repeats only this experiment.
     fn origin(&self, experiment: &Experiment) -> Origin {
         let mut command =
             format!("thermocline lab reproduce {} --seed {}", experiment.name, self.seed);
@@ -176,7 +176,7 @@ fn kept(path: &Path, chosen: &[&Experiment]) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A figure with four digits or all before the point; more say nothing of a simulated drive.
+/// A figure with four significant digits, or all digits before the point. More digits are noise in a simulation.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),
@@ -186,7 +186,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// The figures as a table for the report; without columns of theirs where there is nothing to put in.
+/// The figures as a table for the report, with columns for published values if the experiment has any.
 fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
     let compared = figures.iter().any(|figure| figure.theirs.is_some());
     let row = |figure: &Figure| {

@@ -21,7 +21,7 @@ use crate::interrupt::Interrupt;
 use crate::pool::LabRun;
 use crate::progress::Progress;
 
-/// What a run does, below the help of both commands.
+/// Help text about runs, shared by both commands.
 const WHAT_A_RUN_DOES: &str = "\
 A run sizes the drive so that the workload fills it, fills it, replays the
 workload, and counts every byte written to the flash by its cause. WAF is media
@@ -169,7 +169,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     interrupt.check()
 }
 
-/// The specification with the hashes of the files that it reads.
+/// The specification with the hashes of its input files.
 fn with_files(spec: RunSpec) -> anyhow::Result<RunSpec> {
     let files = spec::files(&spec.stack, &spec.workload).map_err(of_arguments)?;
     Ok(RunSpec { files, ..spec })
@@ -216,12 +216,12 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
     interrupt.check()
 }
 
-/// Runs every stack, as many at once as there are processors, and returns their records in order; after an interrupt,
-/// those of the stacks of which something was measured. All see the same addresses: granules are as large as the
-/// largest mapping unit.
+/// Runs every stack, one per processor at a time. Returns the records in the order of `stacks`. After an interrupt,
+/// stacks without measurements are left out. All stacks get the same addresses: granules are as large as the largest
+/// mapping unit.
 ///
 /// # Errors
-/// When one cannot be run.
+/// When a stack cannot be run.
 pub fn run_all(
     stacks: &[Stack],
     source: &SourceArgs,
@@ -268,7 +268,7 @@ pub fn run_all(
 /// Runs one stack. Returns `None` if Ctrl-C ended the run before any measurement.
 ///
 /// # Errors
-/// When it cannot be run.
+/// When the stack cannot be run.
 pub fn run_planned(
     planned: &Planned,
     interrupt: &Interrupt,

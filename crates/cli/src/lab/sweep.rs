@@ -27,7 +27,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::table::plain;
 
-/// What a sweep does, and examples.
+/// Help text about sweeps, with examples.
 const ABOUT: &str = "\
 A range A..B has 6 values, or as many as A..B:STEPS says; those that are equal
 when rounded are tried once. Numbers are spaced linearly, sizes geometrically;
@@ -133,7 +133,7 @@ impl Metric {
     }
 }
 
-/// What came of a combination; nothing when it was not reached before an interrupt.
+/// The result of a combination. `record` is `None` if an interrupt came before the run.
 #[derive(Default)]
 struct Made {
     cached: bool,
@@ -211,8 +211,8 @@ impl SweepArgs {
         Ok(RunSpec { files, ..spec })
     }
 
-    /// Finds or runs all combinations, some at a time. A run that cannot be made is a result; one whose record cannot
-    /// be written ends the sweep.
+    /// Finds or runs all combinations, several at a time. An impossible run is a result. An unwritable record ends the
+    /// sweep.
     fn run_all(
         &self,
         combinations: &[Combination],
@@ -373,7 +373,7 @@ impl SweepArgs {
     }
 }
 
-/// The figure of a cell; `~` before a WAF that is transient, words where there is none.
+/// The figure of a cell as text: `~` marks a transient WAF, and words explain a missing figure.
 fn shown(made: &Made, metric: Metric) -> String {
     match &made.record {
         None => "not run".into(),
@@ -386,7 +386,7 @@ fn shown(made: &Made, metric: Metric) -> String {
     }
 }
 
-/// What a reader must know of the cells.
+/// Notes that explain the cells.
 fn notes(made: &[Made]) -> String {
     let mut text = String::new();
     let all = || made.iter().filter_map(|made| made.record.as_ref());

@@ -1,4 +1,4 @@
-//! `lab tco`: what a workload costs on several stacks.
+//! `lab tco`: the cost of a workload on several stacks.
 
 mod page;
 
@@ -20,7 +20,7 @@ use super::run::run_all;
 use crate::file;
 use crate::interrupt::Interrupt;
 
-/// What is reckoned, and examples.
+/// Help text about the calculation, with examples.
 const ABOUT: &str = "\
 Runs the workload on each stack, scaled down and as full as --utilisation says, or takes
 the records of runs. Write amplification says how long the drives live, the rate
@@ -101,7 +101,7 @@ pub struct TcoArgs {
     report: Option<PathBuf>,
 }
 
-/// What is given out.
+/// The output as JSON.
 #[derive(Serialize)]
 struct Output<'a> {
     schema: &'static str,
@@ -133,7 +133,7 @@ struct Asked {
     demand: Demand,
     prices: Prices,
     theirs: Vec<Published>,
-    /// What the stacks are called, if not as they are written.
+    /// Names of the stacks, if other than their texts.
     names: Vec<String>,
 }
 
@@ -215,7 +215,7 @@ impl TcoArgs {
         })
     }
 
-    /// The case, with what is given beside it in place of its own.
+    /// The case, with values of the command line in place of its own values.
     fn of_case(&self, case: &Case) -> anyhow::Result<Asked> {
         let mut source = SourceArgs::generated(&case.workload, case.span, case.drive_writes)
             .in_requests(case.io_size, case.read_share);
@@ -279,7 +279,7 @@ impl TcoArgs {
         Ok(Prices::from_toml(&name, &text, &overrides)?)
     }
 
-    /// The records in all files, those of comparisons one after the other.
+    /// The records of all files. A comparison contributes each of its records.
     fn records(&self) -> anyhow::Result<Vec<RunRecord>> {
         let mut records = Vec::new();
         for path in &self.records {
@@ -314,7 +314,7 @@ impl Asked {
     }
 }
 
-/// A comparison and what it rests on.
+/// A comparison with its inputs.
 struct Found<'a> {
     asked: &'a Asked,
     comparison: &'a Comparison,

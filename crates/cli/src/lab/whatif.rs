@@ -1,4 +1,4 @@
-//! `lab whatif`: what discards, hints, streams, FDP, zones or a fast tier would buy a workload.
+//! `lab whatif`: the benefit of discards, hints, streams, FDP, zones or a fast tier for a workload.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::{Bar, Progress};
 use crate::table::{nanos, plain};
 
-/// What is compared, and examples.
+/// Help text about the comparison, with examples.
 const ABOUT: &str = "\
 Each option alone, against the same drive as conventional firmware runs it:
 discards ignored, no hint on any write. All run on the same media, in units of
@@ -80,12 +80,12 @@ pub struct WhatIfArgs {
     report: Option<PathBuf>,
 }
 
-/// What an option came to.
+/// The result of an option.
 #[derive(Serialize)]
 struct Answer {
     option: &'static str,
     verdict: String,
-    /// Why it was not run.
+    /// The reason if the option was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsupported: Option<String>,
     waf: Option<f64>,
@@ -96,9 +96,9 @@ struct Answer {
     write_p50_ns: Option<u64>,
     write_p99_ns: Option<u64>,
     host_write_mb_per_second: Option<f64>,
-    /// Media of the drive, which are the same for all.
+    /// Media of the drive, the same for all options.
     media_bytes: Option<u64>,
-    /// Capacity of the fast device beside it.
+    /// Capacity of the fast device.
     fast_bytes: Option<u64>,
     spec: Option<RunSpec>,
 }
@@ -111,7 +111,7 @@ struct Outcome<'a> {
     volume_bytes: u64,
     media_bytes: u64,
     unit_bytes: u64,
-    /// How much is written per day in the years of life, and why so much.
+    /// Bytes written per day in the estimate of life, with the reason.
     load: Option<&'a str>,
     interrupted: bool,
     options: &'a [Answer],
@@ -269,7 +269,7 @@ fn of_the_drive(record: &RunRecord) -> String {
     }
 }
 
-/// What an option buys, in a sentence.
+/// The benefit of an option, as a sentence.
 fn verdict(record: &RunRecord, first: &RunRecord) -> String {
     let (Some(ours), Some(theirs)) = (waf(record), waf(first)) else {
         return "nothing was written".into();

@@ -22,14 +22,14 @@ pub const ROOM: &str = "attach a device (`thermocline device attach`), trim (`fs
 pub const MORE_FAST: &str =
     "add a fast device (`thermocline device attach`), or make the volumes smaller";
 
-/// Why an engine gave up writing though no device failed to do something.
+/// The reason why an engine stopped writing although no device failed.
 pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
 
 /// Remedy where no unit is free.
 pub const MORE_ROOM: &str =
     "attach another device (`thermocline device attach`), or delete a volume";
 
-/// What there is to say of a pool without free units where `damaged` reads have met damaged blocks.
+/// Advice for a pool without free units after `damaged` reads found damaged blocks.
 pub fn because_of_damage(damaged: u64) -> String {
     match damaged {
         0 => String::new(),
@@ -40,7 +40,7 @@ pub fn because_of_damage(damaged: u64) -> String {
     }
 }
 
-/// A note with what can be done about it.
+/// A note with its remedy.
 pub fn note(file: &Path, note: &OpeningNote) -> String {
     let shown = file.display();
     let remedy = match note {
@@ -59,7 +59,7 @@ pub fn note(file: &Path, note: &OpeningNote) -> String {
     format!("{note}{remedy}")
 }
 
-/// What there is to say of a device that the settings name and the pool does not use.
+/// Advice for a device in the settings that the pool does not use.
 pub fn unused_device(file: &Path, path: &Path) -> String {
     let note = OpeningNote::UnusedDevice { path: path.to_owned() };
     let (file, path) = (file.display(), path.display());
@@ -68,14 +68,14 @@ pub fn unused_device(file: &Path, path: &Path) -> String {
     )
 }
 
-/// Too little memory, and what to set instead.
+/// Advice for too little memory, with the setting to change.
 pub fn more_memory(little: &LittleMemory) -> String {
     let smaller =
         little.smaller.map_or(String::new(), |name| format!(", or set placement = \"{name}\""));
     format!("{little}. Raise pool.memory{smaller}")
 }
 
-/// The step as a command, to go behind the sentence that it resolves.
+/// The remedy as a command, to append to a sentence.
 fn words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Format => ". `thermocline format` makes a new one".to_owned(),
@@ -132,7 +132,7 @@ pub fn with(text: &str, remedy: Option<&Remedy>) -> String {
     format!("{text}{}", remedy.map(words).unwrap_or_default())
 }
 
-/// News with its remedy, unless that names the settings file.
+/// News with a remedy, if the remedy does not name the settings file.
 pub fn of_news(news: &News) -> String {
     match news {
         News::ShortOfFast(short) => format!("{short}: {MORE_FAST}"),
@@ -173,7 +173,7 @@ pub fn told(error: &anyhow::Error) -> String {
     format!("{}{}", crate::lab::args::told(error), remedy(error).unwrap_or_default())
 }
 
-/// The remedy of an error, to go behind its text.
+/// The remedy of an error, to append to its text.
 fn remedy(error: &anyhow::Error) -> Option<String> {
     let of_server =
         |one: &(dyn std::error::Error + 'static)| one.downcast_ref().and_then(of_server);

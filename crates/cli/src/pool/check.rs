@@ -215,14 +215,14 @@ fn mapped<S: Storage>(driver: &Driver<S>, volume: &VolumeInfo, first: u64, block
     runs.iter().filter(|run| run.mapped).map(|run| run.blocks).sum()
 }
 
-/// Blocks from `first` on of which it is known that they are not mapped: as many as one question tells of, at most.
+/// Number of blocks from `first` on that are known to be unmapped; a single query limits the number.
 fn unmapped<S: Storage>(driver: &Driver<S>, volume: &VolumeInfo, first: u64) -> u64 {
     let ask = |blocks: u64| {
         let runs = driver.engine().runs(Extent { volume: volume.id, lba: first, blocks }, 1);
         let run = runs.ok().and_then(|runs| runs.first().copied());
         run.filter(|run| !run.mapped).map_or(0, |run| run.blocks)
     };
-    // Where something is mapped, no more is looked at than is read.
+    // Query a large range only if the blocks of the next read are all unmapped.
     let left = volume.blocks - first;
     let near = left.min(MAX_IO_BLOCKS);
     if ask(near) == near { ask(left) } else { ask(near) }

@@ -269,7 +269,7 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     print(&format!("{table}\n{}", lacking.collect::<String>()))
 }
 
-/// What only an open pool tells of its devices.
+/// Facts about devices that need an open pool.
 #[derive(Default)]
 struct Looked {
     groups: GroupsTold,
@@ -298,7 +298,7 @@ impl Room {
         self.volumes > self.holds
     }
 
-    /// As a server tells it.
+    /// From the status of a server.
     pub fn told(status: &Value) -> Option<Room> {
         let volumes = status["volumes"].as_array()?.iter();
         let volumes = volumes.map(|volume| volume["size_bytes"].as_u64()).sum::<Option<u64>>()?;
@@ -368,7 +368,7 @@ pub(super) fn state_name(state: DeviceState) -> &'static str {
     }
 }
 
-/// The path of a device as the settings have it.
+/// The path of a device as written in the settings.
 fn named(settings: &Settings, path: &Path) -> anyhow::Result<PathBuf> {
     settings.named(path).ok_or_else(|| {
         anyhow!(

@@ -71,7 +71,7 @@ impl Finding {
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
-    /// Nothing failed.
+    /// No check failed.
     ok: bool,
     findings: Vec<Finding>,
 }

@@ -17,7 +17,7 @@ use super::open::{Advised as _, on_trial, to_write};
 use super::{print, verdict, volume};
 use crate::progress::Progress;
 
-/// What stands below the help.
+/// Text below the help.
 pub fn help() -> String {
     format!(
         "\
@@ -56,7 +56,7 @@ pub struct GiveUpArgs {
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
-    /// Whether the ranges were given up; if not, nothing was changed.
+    /// Whether the ranges were given up. Otherwise the pool is unchanged.
     done: bool,
     #[serde(flatten)]
     volume: LostVolume,

@@ -1,4 +1,4 @@
-//! The run of the lab that measures a pool: `lab run --pool` makes it, `status --lab-command` prints it.
+//! The lab run of a pool: `lab run --pool` executes the run, `status --lab-command` prints its command.
 
 use anyhow::bail;
 use thermocline_format::{BLOCK_BYTES, Geometry, LogicalBlock, MediaClass, RaidShape};
@@ -6,11 +6,11 @@ use thermocline_lab::log::GroupOption;
 use thermocline_runtime::{DeviceKind, GroupKind, Settings, unit_bytes};
 use thermocline_types::Bytes;
 
-/// What `lab run` needs to be told for the drive, the size and the settings of a pool.
+/// Arguments of `lab run` for the drive, the size and the settings of a pool.
 #[derive(Debug)]
 pub struct LabRun {
-    /// The stack: the log over the simulated drive of the pool. Of another device nothing is known but its units, so
-    /// that the drive adds no write amplification.
+    /// The stack: the log over the simulated drive of the pool. Another device is modelled by its units alone, without
+    /// write amplification of the drive.
     pub stack: String,
     /// Capacity of the drive, or of all members of a group.
     pub capacity: Bytes,
@@ -24,7 +24,7 @@ impl LabRun {
     /// The run of the pool in `settings`, or of the pool that `format` would make.
     ///
     /// # Errors
-    /// When the settings are wrong for the device, or it cannot be read.
+    /// When the settings do not fit the device, or the device cannot be read.
     pub fn of(settings: &Settings) -> anyhow::Result<LabRun> {
         let geometry = settings.geometry()?;
         let config = settings.config(geometry)?;
@@ -75,7 +75,7 @@ impl LabRun {
         Ok(LabRun { stack, capacity: drive.capacity, fast_capacity, set })
     }
 
-    /// The command, but for the workload.
+    /// The command, without the workload.
     #[must_use]
     pub fn command(&self) -> String {
         let set = self.set.iter().map(|set| format!(" --set {set}")).collect::<String>();
@@ -89,9 +89,9 @@ impl LabRun {
     }
 }
 
-/// A device as the lab knows it.
+/// A device in the lab's model.
 struct Drive {
-    /// The simulated drive, as the lab's stacks name it.
+    /// Name of the simulated drive in the lab's stacks.
     profile: Option<String>,
     /// Of all members of a group.
     capacity: Bytes,

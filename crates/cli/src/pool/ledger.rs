@@ -70,10 +70,10 @@ impl Ledger {
         Ok(Ledger { path: path.to_owned(), file, id, volume, blocks })
     }
 
-    /// The ledger at `path`, to be gone on with or only read.
+    /// Opens the ledger at `path`. `write`: the caller continues the ledger.
     ///
     /// # Errors
-    /// When there is none.
+    /// When `path` has no ledger.
     pub fn open(path: &Path, write: bool) -> anyhow::Result<Ledger> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::options().read(true).write(write).open(path).with_context(cannot)?;

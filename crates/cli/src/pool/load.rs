@@ -100,7 +100,7 @@ pub fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let bar = Progress::default().bar(&format!("load {}", volume.name));
     let mut loader = Loader::new(&mut pool.driver, volume.id, ledger, args.depth, args.flush_every);
-    // The lab's replay knows only its own errors: the first of ours ends it, and is what counts.
+    // The lab's replay has its own error type, so the first error of the loader is kept here.
     let mut failed = None;
     let stop = || thermocline_lab::Error::Settings(String::new());
     let mut serve = |request: &thermocline_types::Request| {

@@ -1,4 +1,4 @@
-//! Writes requests to a volume, many at once, and keeps a ledger of what was written.
+//! Sends requests to a volume, many at once, and keeps a ledger of the writes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 use super::open::broken;
 use super::stamp::{BLOCK, Stamp};
 
-/// What of a request must be remembered until it ends.
+/// The state of a pending request.
 enum Pending {
     /// Blocks and their versions.
     Change(Vec<(u64, u32)>),
@@ -23,11 +23,11 @@ enum Pending {
         lba: u64,
         into: Buffer,
     },
-    /// What it makes durable.
+    /// Changes that the flush makes durable.
     Flush(Vec<(u64, u32)>),
 }
 
-/// What was done.
+/// Counts of completed work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Blocks written, read and trimmed.
@@ -85,7 +85,7 @@ impl<'a, S: Storage> Loader<'a, S> {
         }
     }
 
-    /// Begins a request; its addresses are of the volume, and it is widened to whole blocks.
+    /// Begins a request. Addresses count from the start of the volume; the request is widened to whole blocks.
     pub fn serve(&mut self, request: &Request) -> anyhow::Result<()> {
         let block = BLOCK as u64;
         if request.op == Op::Flush {
@@ -109,14 +109,14 @@ impl<'a, S: Storage> Loader<'a, S> {
         Ok(())
     }
 
-    /// Waits for all requests, and flushes what they wrote.
+    /// Waits for all requests, and flushes their writes.
     pub fn finish(mut self) -> anyhow::Result<Done> {
         self.barrier()?;
         Ok(self.done)
     }
 
-    /// A flush as its issuer means it, and as the lab replays it: of all that was asked for before, and before all
-    /// that comes after.
+    /// A flush with the meaning of the lab's replay: it covers all earlier requests, and all later requests wait for
+    /// its end.
     fn barrier(&mut self) -> anyhow::Result<()> {
         self.wait_for_all()?;
         self.flush()?;
@@ -179,7 +179,7 @@ impl<'a, S: Storage> Loader<'a, S> {
         self.submit(&HostRequest::Flush, Pending::Flush(covered))
     }
 
-    /// Waits until there is room for one more request, and none of these blocks is being changed.
+    /// Waits until one more request fits, and no block of `extent` has a change in flight.
     fn wait_for(&mut self, extent: Extent) -> anyhow::Result<()> {
         let blocks = extent.lba..extent.lba + extent.blocks;
         let busy = |loader: &Self| blocks.clone().any(|lba| loader.busy.contains(&lba));
@@ -203,7 +203,7 @@ impl<'a, S: Storage> Loader<'a, S> {
         Ok(())
     }
 
-    /// Waits for the device, and takes note of what ended.
+    /// Waits for the device, and settles ended requests.
     fn step(&mut self) -> anyhow::Result<()> {
         let mut ended = std::mem::take(&mut self.ended);
         self.driver.poll(Some(Duration::from_secs(1)), &mut ended);

@@ -91,10 +91,10 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Does what `command` says.
+/// Executes `command`.
 ///
 /// # Errors
-/// Whatever went wrong, for the user to read.
+/// Any failure, with a text for the user.
 pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Format(args) => format::format(args),
@@ -127,7 +127,7 @@ fn verdict(text: &str, is_well: bool) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints `text` as a whole; a reader that went away is an error that ends the program quietly.
+/// Prints all of `text`. A closed pipe is an error that ends the program quietly.
 fn print(text: &str) -> anyhow::Result<ExitCode> {
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -64,7 +64,7 @@ pub fn to_change(
     })
 }
 
-/// The error with what can be done about it.
+/// The error with its remedy.
 pub fn advised(file: &Path, error: OpeningError) -> anyhow::Error {
     match error {
         OpeningError::Media(error) => unavailable(file, error),
@@ -116,7 +116,7 @@ fn unavailable(file: &Path, error: MediaError) -> anyhow::Error {
     let Some(server) = server.flatten() else { return error };
     let process = server.process();
     if process.is_some_and(|id| u32::try_from(id) == Ok(std::process::id())) {
-        // The socket is of this process, which is about to serve: whoever has the pool is named by the error itself.
+        // This process owns the socket and is about to serve. The error itself names the process with the pool.
         return error;
     }
     let file = file.display();
@@ -146,7 +146,7 @@ pub trait Advised {
     /// Carries out one request.
     ///
     /// # Errors
-    /// As it ends, with a remedy.
+    /// When the request fails, with a remedy.
     fn ask(&mut self, what: HostRequest<Buffer>) -> anyhow::Result<Reply>;
 
     /// Closes the pool in order.

@@ -21,7 +21,7 @@ use crate::progress::Progress;
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A member whose lacking bytes do not shrink for so long is not filled any more. Chosen, not measured.
+/// Time without progress after which filling a member has failed. Chosen, not measured.
 const STALLED: Duration = Duration::from_secs(60);
 
 const SCRUB: RequestId = RequestId(1);
@@ -114,7 +114,7 @@ pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     verdict(&text, report.clean)
 }
 
-/// Waits until no member of a group is being filled: a member that lacks data is no copy to compare.
+/// Waits until all members of groups are filled: an incomplete member cannot be compared.
 fn fill<S: Storage>(pool: &mut Opened<S>) -> anyhow::Result<()> {
     let lacking = |groups: &[(usize, Group)]| {
         let filling = groups.iter().map(|(_, group)| group.status()).filter(is_filling);

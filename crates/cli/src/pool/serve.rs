@@ -95,7 +95,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     reserve_if_limited()?;
     let mut settings = Settings::load(&args.settings)?;
     settings.serve = args.over(&settings.serve);
-    // From here on a signal waits for its turn.
+    // From here on a signal only requests a stop.
     let stop = Stop::default();
     signals::stop_at_signals(stop.handle())?;
     let file = args.settings.clone();
@@ -136,15 +136,14 @@ impl Operator for StandardError {
     }
 }
 
-/// The variable by which mimalloc reserves memory at the start of a program (`mi_option_reserve_os_memory`), and how
-/// much.
-/// Without a reserve, threads that begin may find no byte. Chosen, not measured.
+/// The environment variable of mimalloc's reserve at the start of a program (`mi_option_reserve_os_memory`), and its
+/// size. Without a reserve, new threads may find no memory. Chosen, not measured.
 const RESERVED: (&str, &str) = ("MIMALLOC_RESERVE_OS_MEMORY", "64MiB");
 
-/// Begins the program anew with memory reserved, where the address space is limited (`ulimit -v`; proc(5)) and none is.
+/// Restarts the program with reserved memory if the address space is limited (`ulimit -v`; proc(5)).
 ///
 /// # Errors
-/// When the program cannot be begun.
+/// When the program cannot be restarted.
 fn reserve_if_limited() -> io::Result<()> {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
@@ -160,7 +159,7 @@ fn reserve_if_limited() -> io::Result<()> {
 }
 
 impl ServeArgs {
-    /// What is asked for here, and for the rest what the settings say.
+    /// `settings`, with these arguments in precedence.
     fn over(&self, settings: &ServeSettings) -> ServeSettings {
         let path = |argument: &Option<PathBuf>, setting: &Option<PathBuf>| {
             argument.as_ref().or(setting.as_ref()).cloned()

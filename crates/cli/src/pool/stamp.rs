@@ -10,7 +10,7 @@ const MAGIC: &[u8; 8] = b"THERMOST";
 /// Bytes of the stamp itself.
 const STAMP: usize = 32;
 
-/// What a block says of itself.
+/// The identity of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The id of the ledger that has the version.
@@ -24,7 +24,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Fills a block with this stamp, and with bytes that follow from it and cannot be compressed.
+    /// Fills a block with this stamp, and with incompressible bytes that the stamp determines.
     pub fn fill(&self, block: &mut [u8]) {
         block[..8].copy_from_slice(MAGIC);
         block[8..16].copy_from_slice(&self.ledger.to_le_bytes());
@@ -41,7 +41,7 @@ impl Stamp {
         }
     }
 
-    /// The stamp of a block, if it has one and is whole.
+    /// The stamp of a block; `None` if the block has no stamp or is damaged.
     pub fn read(block: &[u8]) -> Option<Stamp> {
         let long = |at: usize| block[at..at + 8].try_into().map(u64::from_le_bytes).ok();
         let short = |at: usize| block[at..at + 4].try_into().map(u32::from_le_bytes).ok();

@@ -35,7 +35,7 @@ pub struct StatArgs {
     count: Option<u64>,
 }
 
-/// What is counted, at some moment.
+/// The counters at one moment.
 #[derive(Clone, Default)]
 struct Sample {
     seconds: f64,

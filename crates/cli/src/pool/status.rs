@@ -50,7 +50,7 @@ pub struct StatusArgs {
 struct Status {
     schema: &'static str,
     pool: String,
-    /// What could be lost or is, in sentences; empty when nothing is.
+    /// Sentences about lost data and data at risk; empty without such data.
     at_risk: Vec<String>,
     clean: bool,
     replayed_chunks: u64,
@@ -78,7 +78,7 @@ struct Units {
     open: u32,
     closed: u32,
     retired: u32,
-    /// Of devices that are drained: they hold nothing any more.
+    /// Emptied units of devices that are drained.
     emptied: u32,
     superblocks: u32,
 }
@@ -159,7 +159,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     print(&text(&status, &volumes))
 }
 
-/// What the server of a pool tells.
+/// The status that the pool's server reports.
 fn served(status: &Value) -> anyhow::Result<String> {
     let number = |value: &Value| value.as_u64().context("the server speaks of other things");
     let engine = &status["engine"];

@@ -204,7 +204,7 @@ fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
     print(&format!("volume `{name}` of {size}{}\n", promised(room)))
 }
 
-/// Where a reservation has its place.
+/// Advice about the place of a reserve.
 const RESERVE_SERVED: &str = "a reserve on the command line lasts as long as the service: state it in [[volumes]] of the settings";
 
 fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
@@ -216,7 +216,7 @@ fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
         |pool| {
             let VolumeInfo { id: volume, blocks: had, .. } = pool.volume(Some(name))?;
             if blocks < had {
-                // What cannot be loaded counts as data.
+                // Map pages that cannot be loaded count as data.
                 pool.driver.load_map();
                 let beyond = Extent { volume, lba: blocks, blocks: had - blocks };
                 let runs = |extent| pool.driver.engine().runs(extent, EXTENTS_MAX);
@@ -273,7 +273,7 @@ impl Clients {
     }
 }
 
-/// Changes a pool by asking its server, if it has one, or else with `here`.
+/// Changes a pool by its server, or with `here` if no server runs.
 fn change(
     settings: &Path,
     ask: impl FnOnce(Serving) -> Result<(), Error>,
@@ -291,7 +291,7 @@ fn change(
     Ok(Some(room))
 }
 
-/// What is to be added about a pool whose volumes have more than it holds.
+/// A warning if the pool's volumes are larger than its capacity; empty otherwise.
 fn promised(room: Option<Room>) -> String {
     let short = room.filter(Room::is_overpromised);
     short.map_or(String::new(), |room| {
@@ -306,7 +306,7 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         serde_json::from_value(status["volumes"].take()).context("no list of volumes")?
     } else {
         let mut pool = on_trial(&settings)?;
-        // Only pages that were read say how many blocks they map.
+        // The counts of mapped blocks are known for loaded pages only.
         pool.driver.load_map();
         let reserve = |name: &str| settings.volumes.iter().find(|one| one.name == name)?.reserve;
         let mut volumes: Vec<_> = pool.driver.engine().volumes().iter().map(Listed::new).collect();

@@ -13,16 +13,16 @@ use super::{DeviceArgs, ReplayArgs, SourceArgs, micros, of_arguments};
 pub struct RunOf {
     /// The stack's text.
     pub stack: String,
-    /// Where requests come from.
+    /// The source of the requests.
     pub source: SourceArgs,
-    /// How they are put on the drive.
+    /// The replay of the requests.
     pub replay: ReplayArgs,
-    /// What they run on.
+    /// The simulated device.
     pub device: DeviceArgs,
 }
 
 impl RunOf {
-    /// The specification of this run, without the hashes of the files that it reads.
+    /// The specification of this run, without the hashes of its input files.
     ///
     /// # Errors
     /// When there is no workload.
@@ -46,7 +46,7 @@ impl RunOf {
         Ok(planned)
     }
 
-    /// The command that runs this: `lab run` with what differs from its defaults, but for what only traces have.
+    /// The `lab run` command of this run, with all arguments other than defaults, except arguments for traces alone.
     pub fn command(&self) -> String {
         let RunOf { stack, source, replay, device } = self;
         let mut words = vec!["thermocline lab run --stack".to_owned(), stack.clone()];

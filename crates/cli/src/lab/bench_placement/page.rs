@@ -6,7 +6,7 @@ use thermocline_lab::bench_placement::Table;
 
 use super::{facts, heads, title, waf};
 
-/// The page forbids itself every request; its style is inside.
+/// The page's policy forbids all network requests, so the style is inline.
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -22,7 +22,7 @@ th:first-child, td:first-child { text-align: left; }\n\
 <p>WAF of every policy with every victim rule; bars show what is written beyond once with the best rule, the red line \
 the limit of a policy that knows every rate and not the future.</p>\n";
 
-/// One section per table: what was measured and bars with the limit line.
+/// One section per table: the figures, and bars with the limit line.
 pub fn render(tables: &[Table]) -> String {
     let mut page = HEAD.to_owned();
     for table in tables {

@@ -5,7 +5,7 @@ use thermocline_lab::bench_placement::{Table, Through};
 
 use crate::table::plain;
 
-/// What the engine wrote and why, for each policy that went through it.
+/// The engine's writes by cause, for each policy that ran in the engine.
 pub fn show(table: &Table) -> String {
     table.through.iter().map(one).collect()
 }

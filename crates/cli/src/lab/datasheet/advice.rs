@@ -1,4 +1,4 @@
-//! Advice: what goes wrong, what the drive does then, what a system can do, and by how much here.
+//! Advice: problems, the drive's reactions, remedies by the system, and their effect on this stack.
 
 use thermocline_record::RunRecord;
 
@@ -45,7 +45,7 @@ fn cases(sheet: &Sheet) -> Vec<Case<'_>> {
         |question, label: &str| sheet.of(question).find(|(measure, _)| measure.label == label);
     let (writes, depth) = (all(Question::Writes), all(Question::Depth));
     let unit = sheet.stack.profile.mapping_unit.as_f64();
-    // Of writes that cover whole mapping units, the smallest that was run.
+    // The smallest measured writes that cover whole mapping units.
     let whole = writes.iter().copied().find(|(measure, _)| measure.x >= unit.max(4096.0));
     let reads: Vec<&Run> =
         depth.into_iter().filter(|(measure, _)| measure.label.ends_with("reads")).collect();
@@ -80,11 +80,11 @@ fn cases(sheet: &Sheet) -> Vec<Case<'_>> {
         .collect()
 }
 
-/// Problem, what the drive does, what the system can do, and what is compared.
+/// The problem, the drive's reaction, the system's remedy, and the compared figure.
 type Words =
     (&'static str, &'static str, &'static str, (&'static str, fn(&RunRecord) -> Option<f64>));
 
-/// What is compared: how much is written to media, bytes a second, or how long most reads take.
+/// The compared figures: WAF, time for each 4 KiB, and 99th percentile of read latency.
 const WAF: (&str, fn(&RunRecord) -> Option<f64>) =
     ("WAF", |record| record.waf_steady.or(record.waf));
 const SLOWNESS: (&str, fn(&RunRecord) -> Option<f64>) =

@@ -1,4 +1,4 @@
-//! The answers: from what was measured, and from the closed forms for what is not simulated.
+//! The answers, from measurements, and from closed forms for effects that are not simulated.
 
 mod heat;
 mod life;
@@ -32,7 +32,7 @@ pub struct Row {
     pub cells: Vec<String>,
     /// The command that repeats the row's run.
     pub command: Option<String>,
-    /// The key of the value that it states, after the name of the profile or of what it is a key of.
+    /// The key of the row's stated value, prefixed with the name of the profile or other owner.
     pub value: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub fn late_rate(record: &RunRecord) -> f64 {
     whole.min(late * (written + record.host_bytes_read as f64) / written)
 }
 
-/// Whether its requests are of 4 KiB.
+/// Whether the measure's requests are 4 KiB each.
 fn is_block(measure: &Measure) -> bool {
     measure.label == Bytes::BLOCK.to_string()
 }
@@ -101,7 +101,7 @@ fn waf(record: &RunRecord) -> String {
 /// The limit where no resource of the drive is always busy.
 const IN_FLIGHT: &str = "requests in flight";
 
-/// What limited a run, in words for who knows no resources of a drive.
+/// The resource that limited a run, in words for readers who do not know a drive's resources.
 fn limit(record: &RunRecord) -> String {
     let limit = record.bandwidth.as_ref().and_then(|rates| rates.limit.as_deref());
     match limit {
@@ -135,7 +135,7 @@ impl Sheet {
         self.measured.iter().filter(move |(measure, _)| measure.question == question)
     }
 
-    /// What limited a run. Writes alone that gain nothing by more in flight wait for what is above the drive.
+    /// The limit of a run. If a run only writes, and more requests in flight bring no speed, the log is the limit.
     fn limit(&self, record: &RunRecord) -> String {
         let limit = limit(record);
         let writes_alone = record.host_bytes_read == 0;
@@ -145,7 +145,7 @@ impl Sheet {
         }
     }
 
-    /// Whether writes are as fast with the fewest in flight as with the most, none of them limited by the drive.
+    /// Whether writes are as fast at the lowest depth as at the highest, and the drive limits no write.
     fn more_in_flight_gain_nothing(&self) -> bool {
         let writes = self.of(Question::Depth).filter(|(m, _)| m.label.ends_with("writes"));
         let (rates, limits): (Vec<f64>, Vec<String>) =
@@ -307,7 +307,7 @@ impl Sheet {
         Answer { question: "How long do requests take?", finding, heads, rows }
     }
 
-    /// What the power, the program rate and the bottleneck say, and what is not modelled.
+    /// Throttling by power, program rate and bottleneck, and limits of the model.
     fn throttling(&self) -> Answer {
         let mut rows = Vec::new();
         for profile in self.profiles() {
@@ -405,7 +405,7 @@ impl Sheet {
 /// Over the first fiftieth of a run, bytes a second.
 fn first_rate(record: &RunRecord) -> f64 {
     let first = record.series.len().div_ceil(50).max(1) - 1;
-    // What is written before takes no time, being in memory.
+    // Skip points at second 0: a memory buffer took their writes.
     let timed = record.series.iter().skip(first).find(|point| point.seconds > 0.0);
     timed.map_or_else(|| late_rate(record), |point| point.host_bytes as f64 / point.seconds)
 }
@@ -430,7 +430,7 @@ fn percentile(
     let latency = record.latency_ns.as_ref().and_then(|all| all.get(kind));
     latency.map_or("-".into(), |latency| of(latency).map_or("in memory".into(), nanos))
 }
-/// How the rates of mixes, from reads alone to writes alone, compare with those two.
+/// Compares the rates of mixes with the rates of reads alone and writes alone.
 fn of_mixes(rates: &[f64]) -> String {
     let &[reads, ref mixes @ .., writes] = rates else { unreachable!("both alone are measured") };
     let least = mixes.iter().copied().fold(f64::INFINITY, f64::min);

@@ -1,4 +1,4 @@
-//! Where the figures of a data sheet come from: the commands of its rows, and the sources of stated and assumed values.
+//! Origins of the figures of a data sheet: the commands of its rows, and the sources of stated and assumed values.
 
 use thermocline_report::Origin;
 
@@ -11,7 +11,7 @@ fn number(question: usize, row: usize) -> String {
     format!("{}.{}", question + 1, row + 1)
 }
 
-/// Names of the origins of the rows of `answer`; empty where one has none.
+/// Names of the origins of the rows of `answer`; empty for a row without an origin.
 pub fn of_rows(sheet: &Sheet, question: usize, answer: &Answer) -> Vec<String> {
     let values = sources(sheet);
     let rows = answer.rows.iter().enumerate();

@@ -9,7 +9,7 @@ use super::questions::Question;
 use super::{Sheet, origins};
 use crate::table::draw;
 
-/// What is given out as JSON.
+/// The output as JSON.
 #[derive(Serialize)]
 pub struct Output<'a> {
     schema: &'static str,
@@ -159,7 +159,7 @@ fn charts(sheet: &Sheet) -> Vec<Plot> {
     ]
 }
 
-/// A drive that was erased before, over what is written.
+/// Bandwidth of an erased drive over the bytes written.
 fn burst(sheet: &Sheet) -> Plot {
     let mut lines = Vec::new();
     for (_, record) in sheet.of(Question::Burst) {

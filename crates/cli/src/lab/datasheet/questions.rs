@@ -14,7 +14,7 @@ pub enum Question {
     Writes,
     /// Reads and writes mixed.
     Mix,
-    /// A drive that was erased, until it is steady.
+    /// Writes on an erased drive until their rate is steady.
     Burst,
     /// How writes follow each other.
     Relation,
@@ -34,7 +34,7 @@ pub struct Measure {
     pub question: Question,
     /// The label of the row.
     pub label: String,
-    /// Its place across in a chart.
+    /// Horizontal position in a chart.
     pub x: f64,
     /// The run.
     pub run: RunOf,
@@ -42,15 +42,15 @@ pub struct Measure {
 
 /// Default requests in flight. Chosen: enough to keep drives with many dies busy.
 const DEPTH: u32 = 64;
-/// Reads of a run, at least; more where they are small.
+/// Minimum number of reads in a run; runs of small reads have more.
 const READS: u64 = 20_000;
 
 /// Label of the run with large sequential writes or reads.
 pub const IN_ORDER: &str = "128 KiB in order";
-/// Time constant of the run that shows heat, seconds. Chosen: some of them fit into what a small drive takes to fill.
+/// Thermal time constant of the heat run, in seconds. Chosen: filling a small drive takes several time constants.
 pub const HEATED_S: f64 = 0.01;
 
-/// The smallest fast device of a tier, on which the log has the units that it needs.
+/// The smallest fast device of a tier with enough units for the log.
 const LEAST_FAST: Bytes = Bytes::mib(32);
 
 /// How long runs are.
@@ -58,7 +58,7 @@ struct Plan<'a> {
     stack: &'a str,
     span: Bytes,
     fast: Option<Bytes>,
-    /// How full the drive is where nothing else is asked.
+    /// Default share of the drive in use.
     full: f64,
     /// Drive writes before rates are steady.
     drive_writes: f64,
@@ -70,7 +70,7 @@ pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measu
     let drive_writes = if quick { 2.0 } else { 4.0 };
     let fast = stack.fast.as_ref().map(|fast| {
         let share = fast.capacity.as_f64() / stack.profile.capacity.as_f64();
-        // For the drive that the span fills so far, as the products have it: units of the log follow from it.
+        // Keep the products' ratio of fast to capacity device: it decides the units of the log.
         LEAST_FAST.max(Bytes((span.as_f64() / full * share) as u64 >> 20 << 20))
     });
     let mut plan =

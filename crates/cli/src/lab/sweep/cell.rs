@@ -11,7 +11,7 @@ use crate::interrupt::Interrupt;
 use crate::lab::args::of_arguments;
 use crate::lab::run::run_planned;
 
-/// Where records of runs are kept, by what was run and by which program.
+/// A folder of run records, by specification and program.
 pub struct RunCache {
     folder: PathBuf,
     /// SHA-256 of this program: another may give other figures.
@@ -19,7 +19,7 @@ pub struct RunCache {
 }
 
 impl RunCache {
-    /// The cache in `folder`, which is made if it is not there.
+    /// Opens the cache in `folder`; makes a missing folder.
     ///
     /// # Errors
     /// When the folder cannot be made, or this program cannot be read.
@@ -43,17 +43,17 @@ impl RunCache {
         self.folder.join(format!("{key}.json"))
     }
 
-    /// The record of `spec`, if it is there whole.
+    /// The record of `spec`, if a complete record exists.
     pub fn find(&self, spec: &RunSpec) -> Option<RunRecord> {
         let text = std::fs::read_to_string(self.path(&self.key(spec))).ok()?;
         let record = RunRecord::from_json(&text).ok()?;
         (record.spec.as_deref() == Some(spec)).then_some(record)
     }
 
-    /// Runs `spec` and keeps its record; `None` if it was interrupted.
+    /// Runs `spec` and keeps the record. Returns `None` after an interrupt.
     ///
     /// # Errors
-    /// When it cannot be run, or its record cannot be written.
+    /// When `spec` cannot be run, or the record cannot be written.
     pub fn make(
         &self,
         spec: &RunSpec,

@@ -1,4 +1,4 @@
-//! What stacks cost, as tables and as a page.
+//! Costs of stacks, as tables and as a page.
 
 use thermocline_lab::tco::{Band, Demand, Prices, StackCost, bills, usd};
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
@@ -8,12 +8,12 @@ use thermocline_types::Bytes;
 use super::Found;
 use crate::table::draw;
 
-/// Inputs shown of each stack by how much they matter.
+/// Number of most important inputs shown for each stack.
 const SHOWN: usize = 5;
 /// Points of a chart across.
 const POINTS: i32 = 24;
 
-/// The tables, the verdict and what it all rests on, for the terminal.
+/// The tables, the verdict and the inputs, for the terminal.
 pub fn text(found: &Found<'_>) -> String {
     let mut text = format!("{}\n{}\n\n", found.asked.title, demand(found));
     for table in tables(found) {
@@ -127,7 +127,7 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
     all
 }
 
-/// What matters most in each stack.
+/// The most important inputs of each stack.
 fn sensitivity(costs: &[StackCost]) -> TextTable {
     let heads = ["what matters", "at its P10", "at its P90"].map(str::to_owned).to_vec();
     let rows = costs.iter().flat_map(|cost| {
@@ -213,7 +213,7 @@ fn over_years(found: &Found<'_>) -> anyhow::Result<Plot> {
     })
 }
 
-/// StackCost by what is written a day, from an eighth to eight times the demand.
+/// Costs by daily writes, from an eighth to eight times the demand.
 fn by_load(found: &Found<'_>) -> anyhow::Result<Plot> {
     let demand = found.comparison.demand;
     let at = |step: i32| {
@@ -238,7 +238,7 @@ fn by_load(found: &Found<'_>) -> anyhow::Result<Plot> {
     })
 }
 
-/// One line for each stack through what `at` gives for each step.
+/// One line for each stack through the values of `at` at each step.
 fn lines(
     found: &Found<'_>,
     at: &dyn Fn(i32) -> (f64, Prices, Demand),

@@ -139,7 +139,7 @@ impl BandwidthArgs {
         self.media.iter().map(find).collect()
     }
 
-    /// Numbers of dies: eight steps of whole buses up to the largest, or the largest alone if it is that small.
+    /// Numbers of dies: up to eight steps of whole buses; the last step is all dies.
     fn sweep(&self) -> Vec<u32> {
         let buses = (self.dies / self.dies_per_bus.max(1)).max(1);
         let mut dies: Vec<u32> =
@@ -207,7 +207,7 @@ impl BandwidthArgs {
         Ok(plots)
     }
 
-    /// What further banks on a bus are worth when everything is written.
+    /// The share of a bus's rate that reads and writes reach, by number of banks.
     fn by_chip_selects(&self, media: &[&FlashTiming]) -> anyhow::Result<Plot> {
         let none = find_link("none")?;
         let mut lines = Vec::new();
@@ -235,7 +235,7 @@ impl BandwidthArgs {
     }
 }
 
-/// A mix as the tutorial writes it: reads/writes in per cent.
+/// A mix in the tutorial's notation: reads/writes in per cent.
 fn mix(read: f64) -> String {
     format!("{:.0}/{:.0}", read * 100.0, (1.0 - read) * 100.0)
 }

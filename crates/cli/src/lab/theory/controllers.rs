@@ -21,7 +21,7 @@ pub struct ControllersArgs {}
 /// Blocks of an erase block, and of a page.
 const BLOCKS: u64 = 16;
 const PAGE: usize = 4;
-/// What the host writes after the first half of the erase block: two steps.
+/// Host writes after the first half of the erase block: two steps.
 const STEPS: [std::ops::Range<u64>; 2] = [8..11, 8..13];
 
 /// `lab theory controllers`.
@@ -50,7 +50,7 @@ pub fn controllers(_args: &ControllersArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The steps on a block-mapped drive, as text, and the share of what was written that is the host's.
+/// The steps on a block-mapped drive, as text, and the host's share of the writes.
 fn rewrite(order: &str) -> anyhow::Result<(String, f64)> {
     let given = [
         ("capacity", "1MiB"),

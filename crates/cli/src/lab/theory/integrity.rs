@@ -225,7 +225,7 @@ pub fn class_sources(model: &Integrity) -> impl Iterator<Item = (&'static str, &
         .map(|(key, source)| (key.trim_matches('"'), source.trim_matches('"')))
 }
 
-/// Where the values of the model come from, and what is above the drive.
+/// Sources of the model's values, and the protection above the drive.
 fn sources(profile: &Profile, model: &Integrity) -> Vec<String> {
     let own = profile.source.iter().filter(|(key, _)| key.starts_with("integrity"));
     let own = own.map(|(key, source)| format!("{key}: {source}"));

@@ -21,11 +21,11 @@ use crate::progress::Progress;
 /// How often progress is shown.
 const TICK: Duration = Duration::from_millis(100);
 
-/// After so many ticks in which nothing was under way no more will be emptied. Chosen.
+/// Ticks without progress or device commands after which a drain ends. Chosen.
 const IDLE: u32 = 50;
 
-/// After so many ticks without one unit less a server is not waited for any more: ten minutes, for it may have to write
-/// the maps of a large pool first. Chosen.
+/// Ticks without an emptied unit after which the wait for a server ends: ten minutes, because the server may first
+/// write the maps of a large pool. Chosen.
 const PATIENCE: u32 = 6000;
 
 /// `thermocline device attach`.
@@ -181,7 +181,7 @@ impl Named {
         )
     }
 
-    /// Says that an earlier attempt has finished.
+    /// Reports that an earlier replacement has finished.
     fn has_left(&self, new: &Named) -> anyhow::Result<ExitCode> {
         print(&format!(
             "{} is a device of the pool, and {} is none any more\ntake it out of {}\n",
@@ -234,7 +234,7 @@ impl Named {
         status_socket(self.settings.file())
     }
 
-    /// Whoever serves the pool.
+    /// The server of the pool, if one runs.
     fn server(&self) -> Option<Serving> {
         Serving::of(self.settings.file())
     }
@@ -267,7 +267,7 @@ impl Named {
     }
 }
 
-/// Lets the engine work until nothing is left on a device that is drained. Returns the units that are left.
+/// Runs the engine until the drained device is empty. Returns the number of remaining units.
 fn drain_by_itself<S: Storage>(
     driver: &mut Driver<S>,
     device: DeviceId,

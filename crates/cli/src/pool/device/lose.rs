@@ -45,7 +45,7 @@ pub struct LostVolume {
 struct Report {
     schema: &'static str,
     device: String,
-    /// Whether the device has left the pool; if not, nothing was changed.
+    /// Whether the device has left the pool. Otherwise the pool is unchanged.
     done: bool,
     bytes: u64,
     volumes: Vec<LostVolume>,
@@ -96,7 +96,7 @@ pub fn lose(args: &LoseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!done)))
 }
 
-/// Lets the engine find out what is lost.
+/// Runs the engine until all lost ranges are known.
 fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>> {
     let bar = Progress::default().bar("lose");
     let (mut found, mut ended, mut idle) = (BTreeMap::new(), Vec::new(), 0);
@@ -120,7 +120,7 @@ fn lost_of<S: Storage>(driver: &mut Driver<S>) -> anyhow::Result<Vec<LostVolume>
     Ok(found.into_iter().map(named).collect())
 }
 
-/// Adds what the engine has told since, by volume. It looks through each from the first block to the last.
+/// Adds new notices of lost blocks, by volume. The engine scans each volume from the first block to the last.
 fn collect<S: Storage>(driver: &mut Driver<S>, found: &mut BTreeMap<u32, Vec<LostRange>>) {
     for notice in driver.notices() {
         let Notice::Lost { extent } = notice else { continue };

@@ -11,7 +11,7 @@ use thermocline_types::Bytes;
 
 use super::Finding;
 
-/// What is found of the devices, beside the pool on them.
+/// Findings about the devices, without the pool.
 pub fn examine(settings: &Settings) -> Vec<Finding> {
     let is_made = has_pool(settings);
     settings.each_device().flat_map(|one| examine_one(&one, is_made)).collect()
@@ -132,7 +132,7 @@ fn access_to(path: &Path) -> Finding {
     }
 }
 
-/// Whether somebody else than a pool uses the device.
+/// Whether another user than a pool has the device.
 fn used_by(path: &Path, found: &Metadata) -> Finding {
     let user = match found.file_type().is_block_device() {
         true => user_of_device(path, found.rdev()),
@@ -151,7 +151,7 @@ fn user_of_device(path: &Path, device: u64) -> Option<String> {
     let folder = format!("/sys/dev/block/{}:{}", major(device), minor(device));
     let folder = Path::new(&folder);
     let mut numbers = vec![format!("{}:{}", major(device), minor(device))];
-    // Its partitions are folders with a number of their own.
+    // Partitions are subfolders with their own device numbers.
     for inside in fs::read_dir(folder).into_iter().flatten().flatten() {
         let number = fs::read_to_string(inside.path().join("dev"));
         numbers.extend(number.ok().map(|number| number.trim().to_owned()));
@@ -208,7 +208,7 @@ fn direct(settings: &Settings, is_block: bool) -> Finding {
     }
 }
 
-/// Whether the file system has room for what the file does not take yet.
+/// Whether the file system has room for the unallocated part of the file.
 fn space(settings: &Settings, size: Bytes, allocated: Bytes) -> Finding {
     let folder = folder_of(&settings.device().path);
     let Ok(system) = statvfs(&folder) else {

@@ -114,7 +114,7 @@ fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
     status.map(finding).collect()
 }
 
-/// How a pair or striped group stands of which this is at risk.
+/// The finding for a mirrored pair or striped group with this `risk`.
 fn group(kind: GroupKind, name: &str, risk: Option<String>) -> Finding {
     let all = if kind == GroupKind::Mirror { "both sides" } else { "all members" };
     match risk {
@@ -123,7 +123,7 @@ fn group(kind: GroupKind, name: &str, risk: Option<String>) -> Finding {
     }
 }
 
-/// What `format` would make.
+/// Findings for the pool that `format` would make.
 fn planned(settings: &Settings) -> Vec<Finding> {
     let mut findings: Vec<Finding> = settings.each_device().map(|one| contents(&one)).collect();
     let config = match plan(settings) {
@@ -147,7 +147,7 @@ fn planned(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// What is on a device where no pool opens.
+/// The finding for a device without a pool that opens.
 fn contents(settings: &Settings) -> Finding {
     let contents = match settings.device().path.exists() {
         true => settings.contents(),
@@ -205,12 +205,12 @@ struct Removed(PathBuf);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The file may not exist.
         let _none = fs::remove_file(&self.0);
     }
 }
 
-/// Volumes of these sizes in blocks against what a pool can hold, and the memory for their maps.
+/// Compares volume sizes, in blocks, with the pool's capacity, and the maps with available memory.
 fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
     let all = || each.iter().copied();
     let volumes = Bytes(all().sum::<u64>() * 4096);

@@ -1,4 +1,4 @@
-//! What the kernel and the machine have to offer.
+//! Checks of the kernel and the machine.
 
 use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use thermocline_serve::{date, open_files, status_socket};
 
 use super::Finding;
 
-/// What a pool with the settings at `path` needs to be served.
+/// Findings about the needs of a server for the pool at `path`.
 pub fn for_pool(settings: &Settings, path: &Path) -> Vec<Finding> {
     let serve = &settings.serve;
     let mut findings = vec![io_uring(settings, path), files(serve)];
@@ -58,7 +58,7 @@ fn io_uring(settings: &Settings, path: &Path) -> Finding {
     Finding::warn("io_uring", reason, remedy)
 }
 
-/// A server raises its limit as far as it may.
+/// Open files. A server raises its soft limit to the hard limit.
 fn files(serve: &ServeSettings) -> Finding {
     let connections = serve.connections.unwrap_or(Limits::default().connections);
     let needed = open_files::needed(connections);
@@ -76,7 +76,7 @@ fn files(serve: &ServeSettings) -> Finding {
     }
 }
 
-/// Whether sockets can have the names that they are to have.
+/// Whether the server can make its sockets at their paths.
 fn socket(settings: &Path, serve: &ServeSettings) -> Finding {
     let own = serve.socket.clone().unwrap_or_else(|| sockets::beside(settings, "sock"));
     for path in [own, status_socket(settings)] {
@@ -113,7 +113,7 @@ fn network(serve: &ServeSettings) -> Option<Finding> {
     Some(Finding::fail("TLS", reason, "set the three tls files, or insecure_network = true"))
 }
 
-/// What is wrong with the times of the server's certificates, now or soon.
+/// A finding if the server's certificate is not valid now, or expires soon.
 fn times(certificate: &Path) -> Option<Finding> {
     /// Time enough to get a new one. Chosen.
     const SOON: Duration = Duration::from_secs(14 * 86400);

@@ -1,4 +1,4 @@
-//! What heat does to the drive.
+//! Effects of heat on the drive.
 
 use thermocline_nand::thermal::AtWork;
 
@@ -14,7 +14,7 @@ impl Sheet {
             let text = "not modelled; thermal.ambient_c=30 behind the device models it with assumed values";
             return (vec![stated(&["by heat", text])], "throttling by heat is not modelled".into());
         };
-        // The same writes with the product's time constant: over before they heat it.
+        // The same writes with the product's time constant end before the drive is hot.
         let cool = self.of(Question::Writes).find(|(measure, _)| measure.label == IN_ORDER);
         let cool = cool.map_or(record, |(_, record)| record);
         let busy = |resource: &str, of: f64| {

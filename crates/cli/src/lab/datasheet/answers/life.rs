@@ -1,5 +1,5 @@
-//! What is true of a drive over its life: endurance, correction, parity, retention, wear. Closed forms, with write
-//! amplification as it was measured.
+//! Properties of a drive over its life: endurance, correction, parity, retention, wear. Closed forms with the measured
+//! write amplification.
 
 use thermocline_lab::theory::integrity::{Outlook, Use, outlook, wear_years};
 use thermocline_lab::{media_endurance, rated_bytes};
@@ -33,14 +33,15 @@ pub fn answers(sheet: &Sheet) -> Vec<Answer> {
     ]
 }
 
-/// The device as it is named in the stack, with its overrides.
+/// The device's name in the stack, with its overrides.
 fn device(sheet: &Sheet) -> String {
     let text = sheet.stack.text.split_once(':').map_or("", |(_, device)| device);
     text.rsplit('+').next().unwrap_or(text).to_owned()
 }
 
-/// The drive written at its rating, or 0.3 of its capacity a day, at the write amplification of random writes of its
-/// mapping unit, or of the next larger size that was run: what ratings of large units are for.
+/// The use of a drive at its rated writes, or at 0.3 drive writes per day. The write amplification is measured with
+/// random writes of one mapping unit or the next larger measured size, because ratings of drives with large mapping
+/// units assume such writes.
 fn usage(sheet: &Sheet) -> Use {
     let usage = Use::default();
     let unit = sheet.stack.profile.mapping_unit.max(Bytes::BLOCK).as_f64();
