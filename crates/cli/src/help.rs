@@ -1,4 +1,4 @@
-//! Texts behind the options in `--help`, wrapped by the width of the terminal alone.
+//! Help texts below the options, wrapped at the width of the terminal.
 
 /// The longest line of the source.
 const SOURCE: usize = 120;

@@ -49,7 +49,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether an end was asked for.
+    /// Whether a signal asked the work to end.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ impl Interrupt {
     }
 }
 
-/// The work was ended early by Ctrl-C.
+/// Ctrl-C ended the work early.
 #[derive(Debug)]
 pub struct Interrupted {
     /// Whether partial results were shown.

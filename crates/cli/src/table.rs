@@ -265,7 +265,7 @@ fn life(record: &RunRecord) -> String {
     }))
 }
 
-/// Medians of an empty product and of one as full as the simulated drive.
+/// Median lives of an empty product and of a product as full as the simulated drive.
 fn life_range(record: &RunRecord) -> String {
     let range = record.life.as_ref().map(|life| &life.range[..]);
     optional(range.and_then(|range| match range {

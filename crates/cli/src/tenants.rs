@@ -5,7 +5,7 @@ use thermocline_types::Bytes;
 
 use crate::table::{NONE, draw, nanos};
 
-/// Tenants in a table at most; more are in the record, or in the JSON.
+/// Most tenants in a table. The record and the JSON have all tenants.
 pub const SHOWN: usize = 20;
 
 /// The head of a column, and its cell for a tenant.

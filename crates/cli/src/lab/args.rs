@@ -168,12 +168,12 @@ impl SourceArgs {
         }
     }
 
-    /// The same until so many requests of any kind were issued.
+    /// This source, until `requests` requests of any kind were issued.
     pub fn of_requests(self, requests: u64) -> SourceArgs {
         SourceArgs { requests: Some(requests), drive_writes: None, writes: None, ..self }
     }
 
-    /// The same in requests of `io_size`, of which a share `read` reads.
+    /// This source with requests of `io_size`; the share `read` of the requests reads.
     pub fn in_requests(self, io_size: Option<Bytes>, read: f64) -> SourceArgs {
         SourceArgs { io_size, read_share: read, ..self }
     }
@@ -188,7 +188,7 @@ impl SourceArgs {
         spec::input(&self.workload(replay)?, self.seed).map_err(of_arguments)
     }
 
-    /// The same, looked through and ready to run on devices with mapping units up to `granule`.
+    /// The input, scanned and ready to run on devices with mapping units up to `granule`.
     pub fn prepare(
         &self,
         replay: &ReplayArgs,
@@ -265,7 +265,7 @@ impl SourceArgs {
     }
 }
 
-/// A text of the lab in the words of the command line: keys of a specification are arguments here.
+/// A text of the lab for the command line: keys of a specification become arguments.
 pub fn in_arguments(text: &str) -> String {
     /// Keys of commands that a specification does not have.
     const MORE: [&str; 4] = ["points", "price", "quick", "traces"];
@@ -275,8 +275,8 @@ pub fn in_arguments(text: &str) -> String {
     })
 }
 
-/// The text of an error. Keys of a specification are arguments in errors of the lab itself; profiles, traces and
-/// workloads have keys of their own.
+/// The text of an error. In errors of the lab itself, keys of a specification become arguments. Profiles, traces and
+/// workloads have their own keys.
 pub fn told(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let of_lab = error.chain().find_map(|one| one.downcast_ref::<Error>());

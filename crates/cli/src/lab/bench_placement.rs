@@ -22,7 +22,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::table::plain;
 
-/// Built-in traces in which whole files die at once. Placement policies gain nothing on such traces.
+/// Built-in traces in which whole files die at once, so that placement policies cannot lower WAF.
 const WRITTEN_ONCE: [&str; 3] = ["memcached-extstore", "restic-backup", "rocksdb-tiers"];
 
 /// Arguments of `lab bench-placement`.

@@ -91,7 +91,7 @@ fn write(source: &mut dyn Source, out: Option<&Path>) -> anyhow::Result<u64> {
     }
 }
 
-/// A source that ends when an end is asked for.
+/// A source that ends at an interrupt.
 struct Until<'a> {
     source: &'a mut dyn Source,
     interrupt: &'a Interrupt,

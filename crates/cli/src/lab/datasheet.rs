@@ -1,4 +1,4 @@
-//! `lab datasheet`: the questions to ask of any drive, answered for a stack on one page.
+//! `lab datasheet`: answers the usual questions about a drive for one stack, on one page.
 
 mod advice;
 mod answers;

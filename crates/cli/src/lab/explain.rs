@@ -61,7 +61,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Where the bytes of a run come from.
+/// Explains the written bytes of a run by their causes.
 fn explain_record(path: &Path, json: bool) -> anyhow::Result<()> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

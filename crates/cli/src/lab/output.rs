@@ -1,4 +1,4 @@
-//! Where results go: a table, JSON, a record file, a report.
+//! Outputs of results: a table, JSON, a record file, a report.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

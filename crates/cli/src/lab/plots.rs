@@ -7,7 +7,7 @@ use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
 
 use crate::file;
 
-/// Charts, tables, and where each comes from.
+/// Charts and tables with their origins.
 #[derive(Default)]
 pub struct Charts {
     /// The charts.

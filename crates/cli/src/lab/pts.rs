@@ -143,7 +143,7 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<usize>> {
     Ok((0..TESTS.len()).filter(|&index| is_asked(TESTS[index].name)).collect())
 }
 
-/// Refuses tests that write at random on a drive that does not take that.
+/// Refuses tests with random writes on a drive without random writes.
 fn check_zones(chosen: &[usize], stack: &Stack) -> anyhow::Result<()> {
     let is_random = |index: &usize| TESTS[*index].pattern != Pattern::Sequential;
     let is_zoned = !matches!(stack.layer, Layer::Log | Layer::Tier) && stack.profile.zns.is_some();
@@ -291,7 +291,7 @@ fn listed(result: &PtsResult) -> Cells {
     (heads.map(str::to_owned).collect(), result.cells.iter().map(row).collect())
 }
 
-/// The first rounds, and those of the window.
+/// The first rounds, and the rounds of the window.
 fn saturation(result: &PtsResult) -> Cells {
     let heads = ["capacities written", "IOPS", "WAF"].map(str::to_owned).to_vec();
     let rounds = &result.cells[0].rounds;

@@ -140,7 +140,7 @@ impl ReproduceArgs {
     }
 }
 
-/// The table of truth, with the rows that are kept of another if there are any.
+/// Prints the table of truth, with rows kept from another table, if given.
 fn show_points(
     points: Vec<Point>,
     kept: Vec<Row>,
@@ -159,7 +159,7 @@ fn show_points(
     Ok(writeln!(out, "{}", serde_json::to_string_pretty(&truth)?)?)
 }
 
-/// Rows of the table in `path` that are not of experiments that are `chosen`.
+/// Rows of the table in `path`, without the rows of `chosen` experiments.
 fn kept(path: &Path, chosen: &[&Experiment]) -> anyhow::Result<Vec<Row>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;

@@ -89,7 +89,7 @@ pub struct RunArgs {
     output: OutputArgs,
 }
 
-/// Arguments that decide a run, which a specification holds under the same names.
+/// Arguments that decide a run. A specification has keys with the same names.
 pub const DECIDING: [&str; 31] = [
     "stack",
     "trace",
@@ -284,13 +284,13 @@ pub fn run_planned(
     }
 }
 
-/// The command this process was started with, as a POSIX shell reads it back.
+/// The command line of this process, quoted for a POSIX shell.
 fn command_line() -> String {
     let words = std::env::args().skip(1).map(|word| quote(&word));
     std::iter::once("thermocline".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a POSIX shell reads it back.
+/// A word, quoted for a POSIX shell.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:.,/%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! `lab sweep`: one run for each value of a key, or of two against each other.
+//! `lab sweep`: one run for each value of a key, or for each pair of values of two keys.
 
 mod cell;
 
@@ -337,8 +337,8 @@ impl SweepArgs {
         }
     }
 
-    /// One key: a line for each value with every metric. Two: a line for each value of the first, a column for each of
-    /// the second.
+    /// The sweep as text. One key: a line per value, with every metric. Two keys: a line per value of the first key, and
+    /// a column per value of the second key.
     fn text(&self, made: &[Made]) -> String {
         let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         let mut table = plain();

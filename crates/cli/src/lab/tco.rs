@@ -122,7 +122,7 @@ pub struct Ratio {
     ours: f64,
 }
 
-/// All that a comparison is about.
+/// The inputs of a comparison.
 struct Asked {
     title: String,
     source: Option<String>,
@@ -300,7 +300,7 @@ impl TcoArgs {
 }
 
 impl Asked {
-    /// Runs the stacks; addresses are the same on all.
+    /// Runs the stacks, all with the same addresses.
     fn run_stacks(&self, interrupt: &Interrupt) -> anyhow::Result<Vec<(Stack, RunRecord)>> {
         if self.stacks.is_empty() {
             return Ok(Vec::new());

@@ -117,7 +117,7 @@ pub fn theory(args: &TheoryArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The closed forms for one amount of room.
+/// The closed forms for one amount of overprovisioning.
 fn compute(args: &TheoryArgs, op: Overprovisioning) -> anyhow::Result<Table> {
     let row = |label: String, waf: f64| Row { label, values: vec![waf] };
     let mut rows = vec![

@@ -11,21 +11,21 @@ use thermocline_types::Bytes;
 use super::Broken;
 use super::open::advised;
 
-/// Follows when a file of the pool was removed or cut off.
+/// The consequence and the remedy after a file of the pool was removed or truncated.
 const LOST_FILE: &str = "no write is taken any more; copy from the volumes what can still be read, then stop the service";
 
-/// Remedy where a pool is nearly full.
+/// Remedy for a pool that is nearly full.
 pub const ROOM: &str = "attach a device (`thermocline device attach`), trim (`fstrim`, `mount -o discard`) or delete a \
                         volume";
 
-/// Remedy where fast devices are too small for the maps of volumes.
+/// Remedy for fast devices that are too small for the maps of volumes.
 pub const MORE_FAST: &str =
     "add a fast device (`thermocline device attach`), or make the volumes smaller";
 
 /// The reason why an engine stopped writing although no device failed.
 pub const NO_UNIT: &str = "no unit is free, and none can be emptied";
 
-/// Remedy where no unit is free.
+/// Remedy for a pool without a free unit.
 pub const MORE_ROOM: &str =
     "attach another device (`thermocline device attach`), or delete a volume";
 

@@ -60,7 +60,7 @@ pub(super) struct Damage {
 struct Report {
     schema: &'static str,
     clean: bool,
-    /// Why the pool could not be opened.
+    /// The error if the pool could not be opened.
     open_error: Option<String>,
     pool: Option<String>,
     replayed_chunks: u64,
@@ -208,7 +208,7 @@ pub(super) fn read_volume<S: Storage>(
     blocks_read
 }
 
-/// How many of the blocks from `first` on are mapped, when their page of the map has just been read.
+/// Number of mapped blocks from `first` on. The caller has just read the blocks' map page.
 fn mapped<S: Storage>(driver: &Driver<S>, volume: &VolumeInfo, first: u64, blocks: u64) -> u64 {
     let extent = Extent { volume: volume.id, lba: first, blocks };
     let runs = driver.engine().runs(extent, blocks as usize).unwrap_or_default();

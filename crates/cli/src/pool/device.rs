@@ -179,15 +179,15 @@ struct ListedDevice {
     raid5: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raid0: Option<String>,
-    /// In the pool: active, draining, or unattached.
+    /// State in the pool: active, draining, or unattached.
     state: &'static str,
-    /// Of one that is drained: units that are not empty yet.
+    /// Units of a draining device that are not empty yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     units_left: Option<u32>,
-    /// Of a side: current, filling or out.
+    /// State of a mirror side: current, filling or out.
     #[serde(skip_serializing_if = "Option::is_none")]
     side: Option<String>,
-    /// Of a member of a striped group, likewise.
+    /// State of a member of a striped group: current, filling or out.
     #[serde(skip_serializing_if = "Option::is_none")]
     member: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,9 +273,9 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
 #[derive(Default)]
 struct Looked {
     groups: GroupsTold,
-    /// Units left of devices that are drained, by their number.
+    /// Remaining units of draining devices, by device number.
     left: BTreeMap<u8, u32>,
-    /// Why the pool that is served takes no writes.
+    /// The reason if a served pool takes no writes.
     failure: Option<String>,
     room: Option<Room>,
 }
@@ -293,7 +293,7 @@ impl Room {
         Room { volumes: Bytes(pool.sizes().iter().sum::<u64>() * 4096), holds: pool.holds() }
     }
 
-    /// Whether volumes have more than the pool holds.
+    /// Whether the volumes are larger than the pool's capacity.
     pub fn is_overpromised(&self) -> bool {
         self.volumes > self.holds
     }

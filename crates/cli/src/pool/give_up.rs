@@ -60,7 +60,7 @@ struct Report {
     done: bool,
     #[serde(flatten)]
     volume: LostVolume,
-    /// Bytes behind pages of the map that cannot be read: these can only be trimmed.
+    /// Bytes behind unreadable map pages. Such bytes can only be trimmed.
     behind_damaged_pages_bytes: u64,
 }
 
@@ -104,7 +104,7 @@ pub fn give_up(args: &GiveUpArgs) -> anyhow::Result<ExitCode> {
     verdict(&text(&report, args), done || bytes == 0)
 }
 
-/// The ranges of the volume that cannot be read; lost ones are given up already.
+/// The unreadable ranges of the volume. Lost ranges are given up already.
 fn damaged<S: Storage>(
     driver: &mut Driver<S>,
     volume: &VolumeInfo,

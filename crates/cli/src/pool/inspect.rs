@@ -51,7 +51,7 @@ struct Reader {
     text: String,
 }
 
-/// Logical blocks that are read of a unit at a time: as long as two chunks, in bytes.
+/// Bytes of a unit read at a time: the length of two chunks.
 const WINDOW_BYTES: usize = 2 << 20;
 
 /// `thermocline inspect`.
@@ -128,7 +128,7 @@ impl Reader {
             for chunk in &found.chunks {
                 self.show_chunk(&chunk.header)?;
             }
-            // A header that the window cuts off is found by the next one, which begins there.
+            // If the window cuts off a chunk, the next window begins at that chunk's header.
             at = if found.next > at { found.next } else { at + window };
         }
         Ok(())
@@ -232,12 +232,12 @@ impl Reader {
     }
 }
 
-/// Blocks of a volume that follow each other on media, or are lost.
+/// Blocks of a volume that are adjacent on media, or are lost.
 #[derive(Clone, Copy)]
 struct MapRun {
     first: u64,
     blocks: u64,
-    /// Where the first is; `None` if they are lost.
+    /// Place of the first block; `None` if the blocks are lost.
     start: Option<Location>,
 }
 

@@ -93,13 +93,13 @@ impl LabRun {
 struct Drive {
     /// Name of the simulated drive in the lab's stacks.
     profile: Option<String>,
-    /// Of all members of a group.
+    /// Capacity of all members of a group together.
     capacity: Bytes,
     group: Option<GroupOption>,
 }
 
 impl Drive {
-    /// The device with these members, of which a pool of `geometry` uses so many units.
+    /// The device with these members. A pool of `geometry` uses `units` units of the device.
     fn of(members: &[Settings], geometry: &Geometry, units: u32) -> anyhow::Result<Drive> {
         let (settings, number) = (&members[0], members.len() as u64);
         let device = settings.device();

@@ -20,7 +20,7 @@ const ENTRY: usize = 16;
 /// The known versions of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The newest version that was handed to the pool.
+    /// The newest version that the pool received.
     pub noted: u32,
     /// The newest version that a flush covered.
     pub flushed: u32,
@@ -63,7 +63,7 @@ impl Ledger {
         header[24..28].copy_from_slice(&volume.to_le_bytes());
         let crc = crc32c(&header[..60]);
         header[60..].copy_from_slice(&crc.to_le_bytes());
-        // First the length: a ledger with a header is whole.
+        // Set the length before the header, so a ledger with a header is complete.
         file.set_len(HEADER as u64 + blocks * ENTRY as u64).with_context(cannot)?;
         file.write_all_at(&header, 0).with_context(cannot)?;
         let blocks = vec![Known::default(); blocks as usize];

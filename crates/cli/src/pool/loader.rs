@@ -60,7 +60,7 @@ pub struct Loader<'a, S> {
 }
 
 impl<'a, S: Storage> Loader<'a, S> {
-    /// For requests to `volume`, at most `depth` at once.
+    /// A loader for requests to `volume`, at most `depth` at once.
     pub fn new(
         driver: &'a mut Driver<S>,
         volume: VolumeId,

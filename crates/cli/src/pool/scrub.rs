@@ -138,7 +138,7 @@ fn fill<S: Storage>(pool: &mut Opened<S>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a member of the group receives the data that it lacks.
+/// Whether a member of the group is being filled.
 fn is_filling(status: &GroupStatus) -> bool {
     status.members.iter().any(|member| member.standing == MemberState::Filling)
 }

@@ -31,7 +31,7 @@ impl Stamp {
         block[16..24].copy_from_slice(&self.lba.to_le_bytes());
         block[24..28].copy_from_slice(&self.volume.to_le_bytes());
         block[28..32].copy_from_slice(&self.version.to_le_bytes());
-        // Xorshift, Marsaglia 2003; never zero, for the version is not.
+        // Xorshift, Marsaglia 2003. The state is never zero: its lowest bit is set.
         let mut state = self.ledger ^ self.lba << 32 ^ u64::from(self.version) << 1 | 1;
         for word in block[STAMP..].chunks_mut(8) {
             state ^= state << 13;

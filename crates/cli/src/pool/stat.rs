@@ -51,11 +51,11 @@ struct Sample {
     drive: Option<Drive>,
     free_units: u64,
     units: u64,
-    /// Classes of devices, if there are several.
+    /// Device classes, if the pool has several.
     classes: Vec<Class>,
 }
 
-/// A class of devices, at some moment.
+/// The counters of a device class at one moment.
 #[derive(Clone, Default)]
 struct Class {
     name: String,
@@ -155,7 +155,7 @@ impl Class {
 
 fn line(before: &Sample, now: &Sample) -> String {
     let seconds = (now.seconds - before.seconds).max(1e-9);
-    // A change of devices begins the engine's counters anew.
+    // A device change resets the engine's counters.
     let rate = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
     let megabytes = |before, now| rate(before, now) / 1e6;
     let column = |ratio: Option<f64>| {

@@ -70,7 +70,7 @@ struct Status {
     scrub: Option<ScrubReport>,
 }
 
-/// Units of the devices that have not left the pool.
+/// Units of attached devices.
 #[derive(Default, Serialize)]
 struct Units {
     total: u32,
@@ -223,13 +223,13 @@ fn served(status: &Value) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The risk of places that a scrub found damaged.
+/// The risk from damaged places found by a scrub.
 fn found_by(scrub: &ScrubReport) -> Option<String> {
     let places = scrub.damaged();
     (places > 0).then(|| format!("{places} places that a scrub found damaged"))
 }
 
-/// A line for each class of devices, if there are several.
+/// A line for each device class, if the pool has several.
 fn classes(media: &Value) -> anyhow::Result<String> {
     let media = media.as_array().map_or(&[][..], Vec::as_slice);
     let line = |one: &Value| {

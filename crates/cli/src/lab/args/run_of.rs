@@ -87,7 +87,7 @@ impl RunOf {
     }
 }
 
-/// As [`spec::load`]; another version that wrote the specification is named on standard error.
+/// As [`spec::load`]. If another version wrote the specification, prints that version on standard error.
 ///
 /// # Errors
 /// As there, with a remedy.

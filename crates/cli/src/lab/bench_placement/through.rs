@@ -1,4 +1,4 @@
-//! The yardstick beside the log engine, as text.
+//! Compares the yardstick with the log engine, as text.
 
 use comfy_table::{Cell, CellAlignment};
 use thermocline_lab::bench_placement::{Table, Through};

@@ -16,7 +16,7 @@ struct Case<'a> {
     system: &'static str,
     worse: &'a Run,
     better: &'a Run,
-    /// The compared figure: its name, and its value in a run.
+    /// The compared figure: name, and value in a run.
     of: (&'static str, fn(&RunRecord) -> Option<f64>),
 }
 
@@ -127,7 +127,7 @@ const BEHIND: Words = (
 );
 
 impl Case<'_> {
-    /// How many times worse the worse run is.
+    /// The factor by which the worse run is worse.
     fn factor(&self) -> Option<f64> {
         let [worse, better] = [self.worse, self.better].map(|run| (self.of.1)(&run.1));
         Some(worse? / better?).filter(|factor| factor.is_finite())

@@ -396,13 +396,13 @@ impl Sheet {
         }
     }
 
-    /// The drives of the stack, that for capacity first.
+    /// The drives of the stack, the capacity drive first.
     pub fn profiles(&self) -> impl Iterator<Item = &Profile> {
         std::iter::once(&self.stack.profile).chain(self.stack.fast.iter())
     }
 }
 
-/// Over the first fiftieth of a run, bytes a second.
+/// Bandwidth over the first fiftieth of a run, in bytes a second.
 fn first_rate(record: &RunRecord) -> f64 {
     let first = record.series.len().div_ceil(50).max(1) - 1;
     // Skip points at second 0: a memory buffer took their writes.

@@ -86,13 +86,13 @@ pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
     })
 }
 
-/// The drives of the stack, that with capacity first.
+/// The drives of the stack, the capacity drive first.
 fn products(sheet: &Sheet) -> String {
     let titles: Vec<&str> = sheet.profiles().map(|profile| profile.title.as_str()).collect();
     titles.join("; before it, as the fast device, ")
 }
 
-/// A finding with a capital and a full stop.
+/// A finding as a sentence: with a capital letter and a full stop.
 fn sentence(finding: &str) -> String {
     let mut letters = finding.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string());

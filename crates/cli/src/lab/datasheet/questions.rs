@@ -5,7 +5,7 @@ use thermocline_types::Bytes;
 
 use crate::lab::args::{DeviceArgs, ReplayArgs, RunOf, SourceArgs};
 
-/// The questions that are answered by runs, in the order of the page.
+/// The questions answered by runs, in the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Reads by size.
@@ -65,7 +65,7 @@ struct Plan<'a> {
     measures: Vec<Measure>,
 }
 
-/// Everything that is run for `stack`, of which `span` bytes are addressed.
+/// All runs for `stack`, over `span` bytes of addresses.
 pub fn measures(stack: &Stack, span: Bytes, full: f64, quick: bool) -> Vec<Measure> {
     let drive_writes = if quick { 2.0 } else { 4.0 };
     let fast = stack.fast.as_ref().map(|fast| {

@@ -14,7 +14,7 @@ use crate::lab::run::run_planned;
 /// A folder of run records, by specification and program.
 pub struct RunCache {
     folder: PathBuf,
-    /// SHA-256 of this program: another may give other figures.
+    /// SHA-256 of this program: another program may give other figures.
     program: String,
 }
 
@@ -33,7 +33,7 @@ impl RunCache {
         Ok(RunCache { folder: folder.to_owned(), program })
     }
 
-    /// The hash under which the record of `spec` is kept.
+    /// The hash that names the record of `spec`.
     pub fn key(&self, spec: &RunSpec) -> String {
         hash(format!("{}{}", self.program, spec.to_json()).as_bytes())
     }

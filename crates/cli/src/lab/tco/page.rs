@@ -26,7 +26,7 @@ pub fn text(found: &Found<'_>) -> String {
     text
 }
 
-/// The same as an HTML page with charts.
+/// The comparison as an HTML page with charts.
 ///
 /// # Errors
 /// When a drive has no price.
@@ -195,7 +195,7 @@ fn significant(value: f64) -> String {
     }
 }
 
-/// StackCost by years of service, all inputs at their medians.
+/// Costs by years of service, with all inputs at their medians.
 fn over_years(found: &Found<'_>) -> anyhow::Result<Plot> {
     let prices = &found.asked.prices;
     let longest = 2.0 * prices.service.years;

@@ -18,7 +18,7 @@ Example:
   thermocline lab theory controllers")]
 pub struct ControllersArgs {}
 
-/// Blocks of an erase block, and of a page.
+/// Blocks in an erase block, and in a page.
 const BLOCKS: u64 = 16;
 const PAGE: usize = 4;
 /// Host writes after the first half of the erase block: two steps.

@@ -74,9 +74,9 @@ struct Output<'a> {
     failures_later_year: f64,
 }
 
-/// Shares of the rated cycles that are shown.
+/// The shown shares of the rated cycles.
 const WEAR: [f64; 4] = [0.0, 0.5, 1.0, 1.25];
-/// Points of a chart across, up to one and a half times the rated cycles.
+/// Horizontal points of a chart, up to one and a half times the rated cycles.
 const POINTS: u32 = 30;
 
 /// `lab theory integrity`.
@@ -216,7 +216,7 @@ fn costs(model: &Integrity, points: &[Outlook], years: Option<[WearYears; 2]>) -
     TextTable { title: "Protection and wear".into(), heads, rows, ..TextTable::default() }
 }
 
-/// Where the values of the class of cells of `model` come from, by key.
+/// Sources of the values for the cell class of `model`, by key.
 pub fn class_sources(model: &Integrity) -> impl Iterator<Item = (&'static str, &'static str)> {
     let text = class(&model.cells).unwrap_or_default();
     let lines = text.lines().skip_while(|line| *line != "[source]").skip(1);

@@ -68,7 +68,7 @@ pub fn drain(args: &DrainArgs) -> anyhow::Result<ExitCode> {
 /// report.
 ///
 /// # Errors
-/// Also when units are left that cannot be emptied.
+/// When the change fails, or units cannot be emptied.
 fn empty(device: &Named, interrupt: &Interrupt) -> anyhow::Result<(u32, String)> {
     interrupt.something_to_show();
     let (left, more) = if let Some(server) = device.server() {
@@ -133,7 +133,7 @@ pub fn detach(args: &MemberArgs) -> anyhow::Result<ExitCode> {
     Named::load(args)?.detach()
 }
 
-/// A device that the settings name.
+/// A device in the settings.
 pub(super) struct Named {
     pub(super) settings: Settings,
     pub(super) path: PathBuf,
@@ -260,7 +260,7 @@ impl Named {
         Ok(more)
     }
 
-    /// The pool's capacity as its server reports it; empty if the server does not answer.
+    /// The pool's capacity, reported by the server; empty if the server does not answer.
     fn room_told(&self) -> String {
         let room = Looked::at_server(&self.socket()).ok().and_then(|told| told.room);
         room.map_or(String::new(), |room| format!("; {room}"))
@@ -290,7 +290,7 @@ fn drain_by_itself<S: Storage>(
     Ok(left)
 }
 
-/// Waits until a server has emptied a device. Returns the units that are left.
+/// Waits until a server has emptied a device. Returns the number of remaining units.
 fn drained_by_server(device: &Named, interrupt: &Interrupt) -> anyhow::Result<u32> {
     let (socket, number, shown) = (device.socket(), device.number()?, device.path.display());
     let left = || -> anyhow::Result<u32> {

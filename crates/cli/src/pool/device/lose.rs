@@ -23,10 +23,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// Ticks without progress or device commands after which the search for lost blocks fails. Chosen.
 const IDLE: u32 = 50;
 
-/// Ranges of a volume that the table shows. Chosen: more do not fit on a screen.
+/// Most ranges of a volume in the table. Chosen: more do not fit on a screen.
 const SHOWN: usize = 10;
 
-/// Blocks of a volume that are lost, in a row.
+/// A range of adjacent lost blocks of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LostRange {
     /// Bytes from the beginning of the volume.

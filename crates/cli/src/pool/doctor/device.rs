@@ -17,7 +17,7 @@ pub fn examine(settings: &Settings) -> Vec<Finding> {
     settings.each_device().flat_map(|one| examine_one(&one, is_made)).collect()
 }
 
-/// Whether there is a pool on any of the devices.
+/// Whether any device has a pool.
 pub fn has_pool(settings: &Settings) -> bool {
     settings.each_device().any(|one| matches!(one.contents(), Ok(Contents::Pool(_))))
 }
@@ -170,7 +170,7 @@ fn user_of_device(path: &Path, device: u64) -> Option<String> {
     is_swap.then(|| "swap".to_owned())
 }
 
-/// Where one of the devices of these numbers is mounted, from the text of `proc_pid_mountinfo(5)`.
+/// The mount point of a device with one of these numbers, from the text of `proc_pid_mountinfo(5)`.
 fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
@@ -180,7 +180,7 @@ fn mounted_at<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     })
 }
 
-/// The loop device that a file is behind.
+/// The loop device backed by a file.
 fn user_of_file(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
@@ -191,7 +191,7 @@ fn user_of_file(path: &Path) -> Option<String> {
     })
 }
 
-/// Whether the system's cache can be passed by.
+/// Whether transfers can bypass the system's cache.
 fn direct(settings: &Settings, is_block: bool) -> Finding {
     if !settings.device().direct.unwrap_or(is_block) {
         return Finding::ok("O_DIRECT", "not asked for: transfers go through the system's cache");

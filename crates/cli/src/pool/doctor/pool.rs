@@ -1,4 +1,4 @@
-//! The pool on a device, or the one to be made there.
+//! Checks of the pool on a device, or of the pool that `format` would make.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -101,7 +101,7 @@ fn room(fullness: &FullnessReport) -> Finding {
     }
 }
 
-/// Whether all members of each pair and striped group hold everything.
+/// Whether all members of each mirrored pair and striped group are current.
 fn groups<S>(pool: &Opened<S>) -> Vec<Finding> {
     let status = pool.groups.iter().map(|(_, group)| group.status());
     let finding = |status: GroupStatus| match status.refusal {
@@ -175,8 +175,8 @@ fn contents(settings: &Settings) -> Finding {
     }
 }
 
-/// How the pool would be divided. Files and conventional devices are divided on files of the same size that take no
-/// space and are removed.
+/// The configuration of the pool that `format` would make. Temporary sparse files of the same size take the place of
+/// files and conventional devices.
 fn plan(settings: &Settings) -> anyhow::Result<Config> {
     let mut trial = settings.clone();
     let mut files = Vec::new();
@@ -200,7 +200,7 @@ fn plan(settings: &Settings) -> anyhow::Result<Config> {
     Ok(trial.config(trial.new_media(PoolId([1; 16]))?.geometry)?)
 }
 
-/// A file that is removed in the end.
+/// A file that is removed on drop.
 struct Removed(PathBuf);
 
 impl Drop for Removed {
@@ -251,12 +251,12 @@ fn sizes(config: &Config, each: &[u64]) -> [Finding; 2] {
     [size, memory]
 }
 
-/// Memory that a pool takes at most beside maps.
+/// Most memory of a pool besides its maps.
 fn beside_maps(config: &Config) -> Bytes {
     Bytes(config.most_placement_memory() + config.most_waiting_memory())
 }
 
-/// Memory that the system could give now.
+/// Available memory of the system.
 fn available() -> Option<Bytes> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -115,7 +115,7 @@ fn network(serve: &ServeSettings) -> Option<Finding> {
 
 /// A finding if the server's certificate is not valid now, or expires soon.
 fn times(certificate: &Path) -> Option<Finding> {
-    /// Time enough to get a new one. Chosen.
+    /// Enough time to get a new certificate. Chosen.
     const SOON: Duration = Duration::from_secs(14 * 86400);
     let (shown, now) = (certificate.display(), SystemTime::now());
     let renew = "get a new certificate from its authority (serve.tls_certificate), and start the server again";

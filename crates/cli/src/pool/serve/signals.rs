@@ -8,11 +8,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use thermocline_serve::StopHandle;
 
-/// Stops a server at SIGTERM, SIGINT and SIGHUP. SIGHUP, which the end of a terminal sends, does nothing if it was
-/// ignored when the program began: so `nohup` keeps its meaning.
+/// Stops a server at SIGTERM, SIGINT and SIGHUP. A closed terminal sends SIGHUP. If SIGHUP was ignored at the start of
+/// the program, it stays ignored, which keeps the effect of `nohup`.
 ///
 /// # Errors
-/// When the system has no thread to give, or lets no signals be handled.
+/// When no thread can be started, or signals cannot be handled.
 pub fn stop_at_signals(server: StopHandle) -> anyhow::Result<()> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let all = [SIGTERM, SIGINT, SIGHUP];

@@ -10,7 +10,7 @@ use super::super::Sheet;
 use super::super::questions::Question;
 use super::{Answer, Row, row, stated_by};
 
-/// The answers, for the drive with capacity.
+/// The answers, for the capacity drive.
 pub fn answers(sheet: &Sheet) -> Vec<Answer> {
     let profile = &sheet.stack.profile;
     let usage = usage(sheet);
