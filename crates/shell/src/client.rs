@@ -21,15 +21,15 @@ pub struct Manner {
     pub volume: usize,
     /// How messages are framed.
     pub framing: Framing,
-    /// Requests under way at once, at most.
+    /// Most requests in flight.
     pub depth: usize,
-    /// The longest pause between two of its actions.
+    /// The longest pause between two actions of the client.
     pub pause: Duration,
-    /// Most bytes to send and to take in one action.
+    /// Most bytes sent, and most bytes taken, in one action.
     pub piece: usize,
     /// Bytes of replies that fit into the connection.
     pub room: usize,
-    /// One call of the server on its connection in so many is cut short.
+    /// One call of the server in this number moves fewer bytes than asked; 0: none.
     pub short_one_in: u64,
     /// Most requests of one action.
     pub burst: u64,
@@ -37,14 +37,14 @@ pub struct Manner {
     pub wants: Wants,
 }
 
-/// What a client asks for.
+/// The kinds of requests of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// A little of everything.
+    /// All kinds of requests.
     All,
-    /// Block status alone, of as much as can be.
+    /// Only block status, over extents as long as possible.
     Status,
-    /// Reads of a block, one at a time, with nothing in their way.
+    /// Reads of one block, one at a time, in an unlimited volume of its own.
     Probe,
     /// Writes and flushes.
     Writes,
@@ -52,31 +52,31 @@ pub enum Wants {
     Reads,
 }
 
-/// What a request is about.
+/// The kind of an awaited reply.
 #[derive(Debug)]
 pub enum AwaitedReply {
     /// A read.
     Read(PendingRead),
-    /// A write, a trim or a zeroing, which is durable when it is answered if the flag is set.
+    /// A write, a trim or a zeroing. With the flag, the change is durable when answered.
     Change(WriteNumber, bool),
     /// A flush.
     Flush(PendingFlush),
     /// Block status of an extent.
     Status(PendingRead, Extent),
-    /// The server has to refuse it.
+    /// A request that the server must refuse.
     Wrong,
 }
 
 /// A request under way.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// What.
+    /// The awaited reply.
     pub asked: AwaitedReply,
-    /// Bytes that are read.
+    /// Bytes of a read.
     reads: u64,
-    /// When its last byte is sent, as a number of bytes; and the time when that was.
+    /// The connection's count of sent bytes at the end of the request.
     last_byte: u64,
-    /// When its last byte was sent.
+    /// The time when the last byte was sent.
     pub sent: Option<Duration>,
 }
 
@@ -87,9 +87,9 @@ pub struct Answered {
     pub pending: Unanswered,
     /// The error; 0: none.
     pub error: u32,
-    /// Contents of the blocks that were read.
+    /// Contents of the read blocks.
     pub contents: Vec<Content>,
-    /// Bytes at the front that are a hole.
+    /// Bytes of the hole at the front.
     pub hole: u64,
 }
 
@@ -103,15 +103,15 @@ enum Phase {
 /// A client.
 #[derive(Debug)]
 pub struct ScriptedClient {
-    /// How it behaves.
+    /// The client's behaviour.
     pub manner: Manner,
-    /// Its connection.
+    /// The client's connection.
     pub wire: Wire,
-    /// When it acts next.
+    /// The time of the next action.
     pub acts: Duration,
     /// Actions in a row without any work.
     idle: u32,
-    /// It has said goodbye.
+    /// Whether the client has sent its disconnect request.
     pub leaves: bool,
     phase: Phase,
     unsent: VecDeque<u8>,
@@ -125,7 +125,7 @@ pub struct ScriptedClient {
 }
 
 impl ScriptedClient {
-    /// A client that begins to shake hands.
+    /// A client at the start of its handshake.
     #[must_use]
     pub fn new(manner: Manner, export: &str, wire: Wire, acts: Duration) -> ScriptedClient {
         let mut client = ScriptedClient {
@@ -151,15 +151,15 @@ impl ScriptedClient {
         self.queued += bytes.len() as u64;
     }
 
-    /// Most bytes to send and to take in this action. No message takes more than some dozen actions.
+    /// Most bytes to send and to take in this action. Every message ends within some dozen actions.
     #[must_use]
     pub fn piece(&self) -> usize {
         let waits = self.unsent.len().max(self.wire.untaken());
         self.manner.piece.max(waits / 16).max(1)
     }
 
-    /// Most nanoseconds until the next action. A client without work acts less and less often. `asks` says whether
-    /// the client would ask for more.
+    /// Most nanoseconds until the next action. A client without work acts less and less often. `asks`: the client
+    /// has more requests to send.
     pub fn pause(&mut self, asks: bool) -> u64 {
         let takes = self.wire.untaken() > 0;
         let busy = !self.unsent.is_empty() || takes || asks && self.may_ask();
@@ -167,7 +167,7 @@ impl ScriptedClient {
         ((self.manner.pause.as_nanos() as u64) << self.idle).min(20_000_000)
     }
 
-    /// Whether it may ask for more.
+    /// Whether the client may send another request.
     #[must_use]
     pub fn may_ask(&self) -> bool {
         self.is_serving() && !self.leaves && self.pending.len() < self.manner.depth
@@ -192,7 +192,7 @@ impl ScriptedClient {
         self.pending.insert(self.cookie, pending);
     }
 
-    /// Ends the conversation after the answers that are due.
+    /// Disconnects after all due answers.
     pub fn say_goodbye(&mut self) {
         let command = Command::Disconnect;
         let mut bytes = Vec::new();
@@ -212,7 +212,7 @@ impl ScriptedClient {
         all.filter(|one| one.last_byte <= sent).for_each(|one| one.sent = Some(now));
     }
 
-    /// Whether it has nothing to send, nothing to take, and waits for no answer.
+    /// Whether the client has no bytes to send or to take, and awaits no answer.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.unsent.is_empty() && self.pending.is_empty()
@@ -221,7 +221,7 @@ impl ScriptedClient {
     /// Takes at most `most` bytes of answers.
     ///
     /// # Errors
-    /// With the mistake of the server.
+    /// The server's protocol error.
     pub fn take(&mut self, most: usize) -> Result<Vec<Answered>, String> {
         self.wire.take(most, &mut self.received);
         let mut answers = Vec::new();
@@ -312,7 +312,7 @@ impl ScriptedClient {
     }
 }
 
-/// All that a client says before it is served.
+/// All messages of a client before its first request.
 fn handshake(framing: Framing, export: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.put_u32(3);

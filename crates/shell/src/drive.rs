@@ -1,26 +1,26 @@
-//! A drive in memory that forgets what was not flushed.
+//! A drive in memory that loses unflushed data at a power cut.
 //!
 //! Invariants:
-//! * A flush makes durable what was complete when it was submitted, and that alone.
-//! * What a failed flush was to make durable never becomes so.
+//! * A flush makes exactly the writes durable that were complete at its submission.
+//! * Writes covered by a failed flush never become durable by a later flush.
 
 use thermocline_types::Rng;
 
-/// The smallest piece that a power cut leaves whole.
+/// The unit of atomic writes at a power cut.
 const SECTOR: usize = 512;
 
-/// A change that is not durable.
+/// A write that is not durable.
 #[derive(Clone, Debug)]
 struct Change {
     at: u64,
     bytes: Vec<u8>,
-    /// When it was complete.
+    /// Clock at completion.
     done: u64,
-    /// A flush that was to make it durable has failed.
+    /// Whether a covering flush has failed.
     given_up: bool,
 }
 
-/// A drive: durable bytes, and bytes that are there until the power goes.
+/// A drive: durable bytes, and current bytes, which last until the power goes.
 #[derive(Debug)]
 pub struct ScriptedDrive {
     durable: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct ScriptedDrive {
 }
 
 impl ScriptedDrive {
-    /// An empty drive of so many bytes.
+    /// An empty drive of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: u64) -> ScriptedDrive {
         let empty = vec![0; bytes as usize];
@@ -45,18 +45,18 @@ impl ScriptedDrive {
         self.log.push(Change { at, bytes, done: self.clock, given_up: false });
     }
 
-    /// Copies what is there now.
+    /// Copies current bytes.
     pub fn read(&self, at: u64, into: &mut [u8]) {
         into.copy_from_slice(&self.current[at as usize..][..into.len()]);
     }
 
-    /// A flush is submitted. Returns the number for [`ScriptedDrive::end_flush`].
+    /// Begins a flush. Returns the number for [`ScriptedDrive::end_flush`].
     pub fn begin_flush(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// A flush has ended.
+    /// Ends a flush.
     pub fn end_flush(&mut self, begun: u64, succeeded: bool) {
         let durable = &mut self.durable;
         self.log.retain_mut(|change| {
@@ -71,7 +71,7 @@ impl ScriptedDrive {
         });
     }
 
-    /// The power goes. Each change that is not durable is kept, is lost, or is torn.
+    /// Cuts the power. Each write that is not durable is kept, is lost, or is torn.
     pub fn lose_power(&mut self, rng: &mut Rng) {
         for change in std::mem::take(&mut self.log) {
             let whole = change.bytes.len();

@@ -6,8 +6,8 @@ use thermocline_target::bugs::{self, ShellBug};
 
 use crate::world::ShellWorld;
 
-/// Looks for a bug in so many worlds, from `seed` on. Returns how many it took, and what was wrong; a catch counts only
-/// if nothing is wrong in the same world without the bug.
+/// Looks for a bug in up to `worlds` worlds, from `seed` on. Returns the number of worlds run and the error found. An
+/// error counts only if the same world without the bug is sound.
 #[must_use]
 pub fn hunt(bug: ShellBug, seed: u64, worlds: u64) -> Option<(u64, String)> {
     for world in seed..seed + worlds {

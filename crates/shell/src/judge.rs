@@ -1,4 +1,4 @@
-//! What the volumes must hold, and what clients must be told: the model of the simulation behind requests of clients.
+//! The judge of volume contents and answers: the simulation's model behind the requests of clients.
 
 use thermocline_engine::Extent;
 use thermocline_format::BLOCK_BYTES;
@@ -10,16 +10,16 @@ use thermocline_types::{Lba, Rng};
 use crate::client::{Answered, AwaitedReply, ScriptedClient, Wants};
 use crate::storage::Hits;
 
-/// The part of a volume that a client asks about.
+/// The part of a volume that a client uses.
 #[derive(Clone, Copy, Debug)]
 pub struct UsedRange {
     /// All of the volume.
     pub all: Extent,
-    /// Blocks at its front that are read and written.
+    /// Number of read and written blocks at the volume's front.
     pub used: u64,
 }
 
-/// A client sends a request of its kind.
+/// Lets a client send a request of one of its kinds.
 pub fn ask(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
     let what = rng.below(32);
     match client.manner.wants {
@@ -45,7 +45,7 @@ pub fn ask(model: &mut Model, rng: &mut Rng, client: &mut ScriptedClient, range:
     }
 }
 
-/// Most blocks of a request: few as a rule, and now and then more than the engine takes at once.
+/// Most blocks of a request: usually few, sometimes more than one engine request holds.
 fn length(rng: &mut Rng) -> u64 {
     match rng.below(16) {
         0 => 600,
@@ -126,7 +126,7 @@ fn wrong(rng: &mut Rng, client: &mut ScriptedClient, range: UsedRange) {
 /// Judges an answer. `hits` are errors of devices that explain errors.
 ///
 /// # Errors
-/// With what is wrong.
+/// The error found.
 pub fn answer(model: &mut Model, answered: Answered, hits: Hits) -> Result<(), String> {
     let Answered { pending, error, contents, hole } = answered;
     let failed = |excused: bool, what: &str| match excused {
@@ -173,7 +173,7 @@ pub fn answer(model: &mut Model, answered: Answered, hits: Hits) -> Result<(), S
     }
 }
 
-/// A client is gone, and hears no answer. Returns the changes that may still be made.
+/// Forgets the requests of a client that is gone. Returns its changes, which the pool may still make.
 pub fn forget(model: &mut Model, client: &mut ScriptedClient) -> Vec<u64> {
     let mut changes = Vec::new();
     for pending in std::mem::take(&mut client.pending).into_values() {

@@ -1,4 +1,4 @@
-//! `thermocline-shell`: runs worlds of the shell, and says how to see again what was wrong.
+//! `thermocline-shell`: runs worlds of the shell, and prints the command that repeats a failed world.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// A world; a panic is a finding as any other.
+/// Runs a world. A panic counts as an error of the world.
 fn run(seed: u64) -> Result<Report, String> {
     let result = catch_unwind(AssertUnwindSafe(|| ShellWorld::run(seed)));
     result.unwrap_or_else(|_| Err("a panic".to_owned()))

@@ -1,4 +1,4 @@
-//! What a seed draws: the pool, its volumes with their limits, the clients, and what goes wrong.
+//! The settings drawn from a seed: the pool, its volumes with their limits, the clients, and the faults.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ const UNIT: u32 = 128 << 10;
 /// A volume of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumePlan {
-    /// Its size in blocks.
+    /// Size in blocks.
     pub blocks: u64,
-    /// Blocks at its front that clients read and write.
+    /// Number of blocks at the volume's front that clients read and write.
     pub used: u64,
-    /// What it may do.
+    /// Limits of the volume.
     pub limits: VolumeLimits,
 }
 
-/// Everything that follows from a seed before anything happens.
+/// All settings of a world.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The engine, and the devices at first.
+    /// The engine's configuration, with the first devices.
     pub config: Config,
     /// The volumes.
     pub volumes: Vec<VolumePlan>,
@@ -40,31 +40,31 @@ pub struct Settings {
     pub habits: Habits,
     /// Bounds of the server.
     pub limits: Limits,
-    /// Whether the server is on the thread of the pool.
+    /// Whether the server runs on the pool's thread.
     pub housed: bool,
-    /// Number of requests; in a world with a probe, number of the probe's requests.
+    /// Number of requests. With a probe, only the probe's requests count.
     pub requests: u64,
-    /// One action of a client in so many comes with each of these; 0: never.
+    /// For each event, the number of client actions per event; 0: never.
     pub rates: Odds,
-    /// After how long the pool flushes by itself.
+    /// Time after which the pool flushes by itself.
     pub flush_after: Option<Duration>,
     /// Whether the last client is a probe: a client alone on the last volume that reads block after block. A probe must
     /// not wait for other clients. No device fails in a world with a probe.
     pub probe: bool,
 }
 
-/// How often things happen.
+/// Average number of client actions between two events of a kind; 0: no event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Odds {
     /// The power goes.
     pub kill: u64,
     /// The service is stopped in order.
     pub stop: u64,
-    /// A device comes or goes, or the pool is opened again as it is.
+    /// A device is added or removed, or the pool is reopened unchanged.
     pub change: u64,
     /// Files cannot be opened for a while.
     pub refusal: u64,
-    /// A client leaves without a word, or in order.
+    /// A client hangs up or disconnects in order.
     pub leave: u64,
     /// A volume gets other limits.
     pub limit: u64,
@@ -125,7 +125,7 @@ impl Settings {
         self.habits = self.habits.sound();
         self.rates = Odds { leave: self.rates.leave, ..Odds::default() };
         self.volumes.iter_mut().for_each(|volume| volume.limits.share = 1);
-        // Some who ask for as much as they can of what costs most.
+        // Status clients load the pool: block status is the most expensive request.
         for manner in self.clients.iter_mut().filter(|manner| manner.wants == Wants::Status) {
             self.volumes[manner.volume].blocks = 16 << 10;
             (manner.depth, manner.pause) = (200, Duration::from_micros(1));
@@ -145,7 +145,7 @@ impl Settings {
         });
     }
 
-    /// The same engine on other devices, if that can work with these volumes.
+    /// The same engine on other devices; `None` if the volumes do not fit.
     #[must_use]
     pub fn config_with(&self, now: &Config, devices: &[PoolDevice]) -> Option<Config> {
         let old = now.geometry;
@@ -176,7 +176,7 @@ fn draw_volumes(rng: &mut Rng) -> Vec<VolumePlan> {
     volumes
 }
 
-/// Limits of a volume; as a rule none.
+/// Draws limits of a volume. Most volumes get no limit.
 pub fn draw_volume_limits(rng: &mut Rng) -> VolumeLimits {
     let share = [1, 1, 4, 100][rng.below(4) as usize];
     let iops = (rng.below(4) == 0).then(|| 20 + rng.below(2000));
@@ -184,7 +184,7 @@ pub fn draw_volume_limits(rng: &mut Rng) -> VolumeLimits {
     VolumeLimits { share, iops, bandwidth }
 }
 
-/// Devices for capacity with so many units each.
+/// Capacity devices with these numbers of units.
 #[must_use]
 pub fn devices_of(units: &[u32]) -> Vec<PoolDevice> {
     let mut begin = 0;
@@ -225,7 +225,7 @@ fn draw_config(rng: &mut Rng, volumes: &[VolumePlan]) -> Config {
     }
 }
 
-/// Whether a device may be drained or detached in this pool.
+/// `devices`, with device `number` in `state`.
 #[must_use]
 pub fn in_state(devices: &[PoolDevice], number: usize, state: DeviceState) -> Vec<PoolDevice> {
     let mut devices = devices.to_vec();

@@ -1,8 +1,8 @@
 //! A storage that follows a script: one seed decides when each command ends and how.
 //!
 //! Invariants:
-//! * It never blocks. A wait is noted for the scheduler, and a second one in the same step advances the clock to the
-//!   next completion: so an opening or a closing ends within its step.
+//! * The storage never blocks. The first wait of a step is noted for the scheduler. A second wait in the same step
+//!   advances the clock to the next completion, so an opening or a closing ends within one step.
 //! * Commands reach the drive when they complete, in the order of their completion.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ use thermocline_types::{DeviceId, Rng, UnitId};
 
 use crate::drive::ScriptedDrive;
 
-/// How long commands take, and how often they fail.
+/// Times and failure rates of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// The shortest time of a command.
@@ -36,14 +36,14 @@ pub struct Habits {
 }
 
 impl Habits {
-    /// The same without errors.
+    /// These habits without errors.
     #[must_use]
     pub const fn sound(self) -> Habits {
         Habits { flush_fails_one_in: 0, write_fails_one_in: 0, read_fails_one_in: 0, ..self }
     }
 }
 
-/// What has failed since the pool was opened.
+/// Counts of failed commands since the opening of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
     /// Writes and flushes.
@@ -52,19 +52,19 @@ pub struct Hits {
     pub reads: u64,
 }
 
-/// What the scheduler and the storage share.
+/// State that the scheduler and the storage share.
 #[derive(Debug)]
 pub struct Script {
     rng: Rng,
-    /// How commands go from now on.
+    /// Times and failure rates of new commands.
     pub habits: Habits,
-    /// What has failed.
+    /// Counts of failed commands.
     pub hits: Hits,
     /// Waits in this step.
     waits: u32,
-    /// Until when the storage's thread sleeps, if it does; never by itself, if `None` inside.
+    /// The end of the sleep, if the storage's thread sleeps; an inner `None` is a sleep without end.
     sleeps: Option<Option<Duration>>,
-    /// When the next command ends.
+    /// End of the next command.
     next: Option<Duration>,
 }
 
@@ -73,7 +73,7 @@ pub struct Script {
 pub struct Scripted(Arc<Mutex<Script>>);
 
 impl Scripted {
-    /// A script that follows from `seed`.
+    /// A script with the random numbers of `seed`.
     #[must_use]
     pub fn new(seed: u64, habits: Habits) -> Scripted {
         Scripted(Arc::new(Mutex::new(Script {
@@ -91,13 +91,13 @@ impl Scripted {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread that uses the storage begins a step.
+    /// Begins a step of the storage's thread.
     pub fn begin_step(&self) {
         let mut script = self.script();
         (script.waits, script.sleeps) = (0, None);
     }
 
-    /// Whether that thread would wait in the storage, and until when.
+    /// The end of the sleep, if the storage's thread sleeps; an inner `None` is a sleep without end.
     #[must_use]
     pub fn sleeps(&self) -> Option<Option<Duration>> {
         self.script().sleeps
@@ -110,13 +110,13 @@ impl Scripted {
     }
 }
 
-/// A drive that may be in use.
+/// A shared drive.
 pub type SharedDrive = Arc<Mutex<ScriptedDrive>>;
 
 /// A device of the pool.
 #[derive(Debug)]
 pub struct Part {
-    /// Its units in the whole.
+    /// The device's units in the pool.
     pub units: Range<u32>,
     /// The drive; `None` after the device has left the pool.
     pub drive: Option<SharedDrive>,
@@ -136,7 +136,7 @@ enum What {
     Read(usize, u64, Buffer),
     Flush(usize, u64),
     Nothing,
-    /// The device is gone.
+    /// A command to a detached device.
     Refused,
 }
 
@@ -152,7 +152,7 @@ pub struct ScriptedStorage {
 }
 
 impl ScriptedStorage {
-    /// A storage with the units of all devices in a row.
+    /// A storage with the consecutive units of all devices.
     #[must_use]
     pub fn new(layout: Layout, parts: Vec<Part>, script: &Scripted, clock: &Clock) -> Self {
         ScriptedStorage {
@@ -165,7 +165,7 @@ impl ScriptedStorage {
         }
     }
 
-    /// Whether somebody has woken it.
+    /// The flag that the waker sets.
     #[must_use]
     pub fn woken(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.woken)
@@ -176,7 +176,7 @@ impl ScriptedStorage {
         part.expect("the unit is one of the pool's")
     }
 
-    /// The part of a byte, and its place there.
+    /// The device of a byte, and the byte's place on the device.
     fn place(&self, at: u64) -> (usize, u64) {
         let unit = self.layout.unit_of(thermocline_types::Bytes(at));
         let part = self.part_of(unit);
@@ -307,7 +307,7 @@ impl Storage for ScriptedStorage {
         Arc::new(move || woken.store(true, Ordering::Release))
     }
 
-    /// A file without a meaning: the scheduler asks the script.
+    /// A dummy file: the scheduler uses the script instead.
     fn descriptor(&mut self) -> Option<OwnedFd> {
         File::open("/dev/null").ok().map(OwnedFd::from)
     }
@@ -343,7 +343,7 @@ impl Script {
     }
 }
 
-/// Dropping the storage kills the process: of each write under way the drive has all, a part, or nothing.
+/// Dropping the storage kills the process: the drive gets all, a part, or no bytes of each write in flight.
 impl Drop for ScriptedStorage {
     fn drop(&mut self) {
         for flight in std::mem::take(&mut self.flights) {

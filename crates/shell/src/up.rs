@@ -1,4 +1,4 @@
-//! A service that runs: pool, server, and when each of their threads sleeps.
+//! A running service: the pool, the server, and the sleeping times of their threads.
 //!
 //! Invariants:
 //! * A sleeping thread runs only after a completion, a message, a call of its waker, or the end of its waiting time.
@@ -21,10 +21,10 @@ use thermocline_types::Bytes;
 use crate::storage::Scripted;
 use crate::watched::{SeenHandle, Watched};
 
-/// Time of a thread for each step. Chosen: near what a system call or two take.
+/// Time of a thread for each step. Chosen: near the time of one or two system calls.
 const STEP: Duration = Duration::from_micros(2);
 
-/// Until when a thread sleeps; for ever, if `None` inside.
+/// The end of a thread's sleep; an inner `None` is a sleep without end.
 type Sleep = Option<Option<Duration>>;
 
 /// The flag that the waker of the open storage sets.
@@ -34,7 +34,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What runs.
+/// A running service.
 pub struct Up {
     /// The pool.
     pub pool: Pool,
@@ -49,25 +49,25 @@ pub struct Up {
     housed: bool,
     pool_sleeps: Sleep,
     server_sleeps: Arc<Mutex<Sleep>>,
-    /// Whether the pool's thread has not ended.
+    /// Whether the pool's thread still runs.
     alive: bool,
 }
 
-/// Everything that a service is made of.
+/// The parts of a service.
 pub struct Parts<'a> {
     /// The open pool.
     pub driver: Driver<AnyStorage>,
-    /// Duties of the pool without a request.
+    /// Background work of the pool.
     pub upkeep: PoolUpkeep,
-    /// The script of its storage.
+    /// The script of the storage.
     pub script: &'a Scripted,
-    /// What wakes it.
+    /// The flag of the storage's waker.
     pub woken: StorageWoken,
     /// Bounds of the server.
     pub limits: Limits,
-    /// Whether the server is on the thread of the pool.
+    /// Whether the server runs on the pool's thread.
     pub housed: bool,
-    /// What is seen of each volume, by its name.
+    /// Records of the volumes' answers, by volume name.
     pub seen: &'a BTreeMap<String, SeenHandle>,
 }
 
@@ -115,7 +115,7 @@ impl Up {
         lock(&self.server)
     }
 
-    /// Whether the thread of the pool has not ended.
+    /// Whether the pool's thread still runs.
     #[must_use]
     pub const fn is_alive(&self) -> bool {
         self.alive
@@ -128,12 +128,12 @@ impl Up {
         }
     }
 
-    /// What `look` sees of the engine; `None` when the pool has ended.
+    /// The result of `look` at the engine; `None` when the pool has ended.
     pub fn looks<T>(&self, look: impl FnOnce(&Engine<Buffer>) -> T) -> Option<T> {
         self.stepper.engine().map(look)
     }
 
-    /// Whether the pool's thread goes on.
+    /// Whether the pool's thread can run now.
     #[must_use]
     pub fn pool_is_awake(&self) -> bool {
         if !self.alive {
@@ -149,7 +149,7 @@ impl Up {
         }
     }
 
-    /// Whether the server has a thread, and that goes on.
+    /// Whether the server has its own thread and can run now.
     #[must_use]
     pub fn server_is_awake(&self) -> bool {
         let now = self.clock.passed();
@@ -163,7 +163,7 @@ impl Up {
         }
     }
 
-    /// When the first thread wakes by itself, or a command ends.
+    /// The earliest end of a sleep or of a command.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
         let server = lock(&self.server_sleeps).flatten();
@@ -194,7 +194,7 @@ impl Up {
         self.charge();
     }
 
-    /// What was done took time.
+    /// Advances the clock by the time of the work done.
     fn charge(&self) {
         let seen = self.seen.iter();
         let spent = seen.map(|seen| std::mem::take(&mut crate::watched::look(seen).spent));
@@ -202,7 +202,7 @@ impl Up {
     }
 }
 
-/// A turn of the server up to where it would wait.
+/// A turn of the server up to its wait.
 fn turn(server: &mut Server, sleeps: &Mutex<Sleep>, wait: Option<Duration>, clock: &Clock) {
     let wait = server.begin_turn(wait);
     if wait == Some(Duration::ZERO) {

@@ -7,22 +7,22 @@ use thermocline_runtime::Volume;
 use thermocline_target::{BlockTarget, Clock, Completion, Extent, Info, Request};
 use thermocline_types::Bytes;
 
-/// Time of the pool's thread for each request, and for each block that moves or is asked about. Chosen: near what a
-/// core of today takes.
+/// Time of the pool's thread for each request, for each moved block, and for each block of a status request. Chosen:
+/// near the times of a current core.
 const REQUEST: Duration = Duration::from_micros(2);
 const MOVED: Duration = Duration::from_nanos(200);
 const LOOKED_AT: Duration = Duration::from_nanos(25);
 
-/// What was seen of a volume.
+/// The record of a volume's answers.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Time of the thread that was not charged to the clock.
+    /// Time of the thread that the clock has not advanced yet.
     pub spent: Duration,
     /// Requests under way.
     pub under_way: u64,
-    /// Requests and bytes that were answered and to which limits apply.
+    /// Answered requests to which limits apply.
     pub answered: u64,
-    /// Bytes of them.
+    /// Bytes of these requests.
     pub bytes: u64,
     /// The longest time of a request.
     pub slowest: Duration,
@@ -35,10 +35,10 @@ pub struct Watched {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What was seen; a handle.
+/// A handle of a record.
 pub type SeenHandle = Arc<Mutex<Seen>>;
 
-/// Looks at what was seen.
+/// Locks a record.
 pub fn look(seen: &SeenHandle) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -50,7 +50,7 @@ impl Watched {
         Watched { volume, clock: clock.clone(), seen: Arc::clone(seen) }
     }
 
-    /// `done`, which is noted as well.
+    /// Wraps `done`: its call is also recorded.
     fn noted<T: 'static>(
         &self,
         limited: bool,

@@ -14,21 +14,21 @@ struct State {
     to_client: VecDeque<u8>,
     /// Bytes of replies that fit into the connection.
     room: usize,
-    /// One call in so many is cut short, or interrupted; 0: none.
+    /// One call in this number is cut short or interrupted; 0: none.
     short_one_in: u64,
     client_gone: bool,
     server_gone: bool,
-    /// Bytes that the client has ever sent, and the server has ever written.
+    /// All bytes sent by the client, and all bytes written by the server.
     sent: u64,
     written: u64,
 }
 
-/// A connection; clones are of the same.
+/// A connection. Clones share the same connection.
 #[derive(Clone, Debug)]
 pub struct Wire(Arc<Mutex<State>>);
 
 impl Wire {
-    /// A connection with room for so many bytes of replies.
+    /// A connection with room for `room` bytes of replies.
     #[must_use]
     pub fn new(seed: u64, room: usize, short_one_in: u64) -> Wire {
         Wire(Arc::new(Mutex::new(State {
@@ -56,7 +56,7 @@ impl Wire {
         state.sent += (state.to_server.len() - before) as u64;
     }
 
-    /// Bytes that the server has not read.
+    /// Bytes that the server has yet to read.
     #[must_use]
     pub fn unread(&self) -> usize {
         self.state().to_server.len()
@@ -69,19 +69,19 @@ impl Wire {
         to.extend(state.to_client.drain(..count));
     }
 
-    /// Bytes of replies that wait for the client.
+    /// Bytes of replies that the client has yet to take.
     #[must_use]
     pub fn untaken(&self) -> usize {
         self.state().to_client.len()
     }
 
-    /// Bytes that the server has ever written.
+    /// All bytes written by the server.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.state().written
     }
 
-    /// The client goes without a word.
+    /// Closes the connection on the client's side.
     pub fn hang_up(&self) {
         self.state().client_gone = true;
     }
@@ -100,7 +100,7 @@ impl Wire {
 }
 
 impl State {
-    /// How many of `count` bytes a call moves.
+    /// The number of bytes, up to `count`, that a call moves.
     fn moves(&mut self, count: usize) -> io::Result<usize> {
         if self.short_one_in == 0 || count == 0 || self.rng.below(self.short_one_in) > 0 {
             return Ok(count);

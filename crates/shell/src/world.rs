@@ -1,4 +1,4 @@
-//! A world: what a seed draws, run step by step, judged all the time.
+//! A world: the settings of a seed, run step by step and judged after each step.
 
 mod changes;
 mod open;
@@ -25,13 +25,13 @@ use crate::wire::Wire;
 use changes::{Changing, Files};
 use rules::Limited;
 
-/// Steps of a world, at most: more are a world that gets nowhere.
+/// Most steps of a world. A world with more steps makes no progress.
 const STEPS: u64 = 400_000;
 
-/// Virtual time in which all that was asked for must be answered after the last request, limits lifted.
+/// Virtual time after the last request, without limits, within which all requests must be answered.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a world did.
+/// Counts of a world's events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Steps of threads and actions of clients.
@@ -40,26 +40,26 @@ pub struct Report {
     pub requests: u64,
     /// Answers without an error.
     pub answers: u64,
-    /// Times that the power went.
+    /// Power cuts.
     pub kills: u64,
-    /// Times that the service was stopped in order.
+    /// Orderly stops of the service.
     pub stops: u64,
-    /// Device changes that were made.
+    /// Completed device changes.
     pub changes: u64,
-    /// Device changes that were refused.
+    /// Refused device changes.
     pub refusals: u64,
     /// Errors of devices.
     pub faults: u64,
-    /// The longest time that the probe waited.
+    /// The longest wait of the probe.
     pub probe: Duration,
     /// Virtual time.
     pub time: Duration,
-    /// Of all that happened, and when.
+    /// Hash of all events and their times.
     pub hash: u64,
 }
 
 impl Report {
-    /// Adds what another world did.
+    /// Adds the counts of another world.
     pub fn add(&mut self, other: &Report) {
         self.steps += other.steps;
         self.requests += other.requests;
@@ -93,7 +93,7 @@ pub struct ShellWorld {
     clock: Clock,
     script: Scripted,
     drives: Vec<Option<SharedDrive>>,
-    /// The engine with the devices of today.
+    /// The engine's configuration with the current devices.
     config: Config,
     files: Files,
     model: Model,
@@ -101,10 +101,10 @@ pub struct ShellWorld {
     up: Option<Up>,
     woken: StorageWoken,
     clients: Vec<ScriptedClient>,
-    /// Changes of clients that are gone, with their connection and volume.
+    /// Unanswered changes of departed clients, with the client's connection and volume.
     orphans: Vec<(Wire, usize, Vec<u64>)>,
     changing: Option<Changing>,
-    /// The devices that the pool may have by now, if it does not have those of today.
+    /// Other devices that the pool may have after a failed device change.
     maybe: Option<(Config, Vec<Option<SharedDrive>>)>,
     stopping: Option<Stopping>,
     asks: u64,
@@ -127,7 +127,7 @@ impl ShellWorld {
     /// Runs the world of `seed`.
     ///
     /// # Errors
-    /// With what is wrong, and the virtual time of it.
+    /// The error found, with its virtual time.
     pub fn run(seed: u64) -> Result<Report, String> {
         ShellWorld::run_with(seed, Settings::draw(seed))
     }
@@ -135,7 +135,7 @@ impl ShellWorld {
     /// As [`ShellWorld::run`], with other settings.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ShellWorld::run`].
     pub fn run_with(seed: u64, settings: Settings) -> Result<Report, String> {
         let mut world = ShellWorld::new(seed, settings)?;
         let result = world.play();
@@ -160,7 +160,7 @@ impl ShellWorld {
         self.open(false)
     }
 
-    /// All that was asked for is answered.
+    /// Runs the world until all requests are answered.
     fn settle(&mut self) -> Result<(), String> {
         self.files.heal();
         if let Some(up) = &self.up {
@@ -232,7 +232,7 @@ impl ShellWorld {
         }
     }
 
-    /// A client does something.
+    /// Runs one action of a client.
     fn act(&mut self, index: usize) -> Result<(), String> {
         let now = self.clock.passed();
         self.steps[2] += 1;
@@ -269,7 +269,7 @@ impl ShellWorld {
         self.happen(index)
     }
 
-    /// The server has closed the connection of a client.
+    /// Handles a connection that the server has closed.
     fn was_closed(&mut self, index: usize) -> Result<(), String> {
         if self.stopping.is_none() && !self.clients[index].leaves {
             return Err(format!("the server has closed the connection of client {index}"));
@@ -278,7 +278,7 @@ impl ShellWorld {
         Ok(())
     }
 
-    /// A client is gone. A new client takes its place later.
+    /// Removes a client. A new client takes its place later.
     fn lose_client(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let changes = judge::forget(&mut self.model, client);
@@ -290,14 +290,14 @@ impl ShellWorld {
         self.admit(index, self.clock.passed() + later);
     }
 
-    /// A client comes to the server.
+    /// Connects a new client to the server.
     fn admit(&mut self, index: usize, acts: Duration) {
         let manner = match self.clients.get(index) {
             Some(client) => client.manner,
             None => self.settings.clients[index],
         };
         let wire = Wire::new(self.rng.next_u64(), manner.room, manner.short_one_in);
-        // A server that is being stopped lets nobody in.
+        // A stopping server admits no client.
         let acts = if self.stopping.is_some() { Duration::MAX } else { acts };
         let client = ScriptedClient::new(manner, &self.volumes[manner.volume].name, wire, acts);
         if let (Some(up), None) = (&self.up, &self.stopping) {
@@ -309,7 +309,7 @@ impl ShellWorld {
         }
     }
 
-    /// Changes of clients that are gone are over when the server and the volume have nothing of them any more.
+    /// Ends the changes of departed clients when their connection is closed and the volume has no request in flight.
     fn bury(&mut self) {
         let ShellWorld { orphans, volumes, model, .. } = self;
         orphans.retain(|(wire, volume, changes)| {
@@ -321,7 +321,7 @@ impl ShellWorld {
         });
     }
 
-    /// What may happen beside a client's action.
+    /// Draws and runs the events beside a client's action.
     fn happen(&mut self, index: usize) -> Result<(), String> {
         self.bury();
         if self.asks >= self.settings.requests || self.stopping.is_some() {
@@ -354,7 +354,7 @@ impl ShellWorld {
         Ok(())
     }
 
-    /// Whether the pool takes no writes any more, and was not opened again yet.
+    /// Whether to restart a pool that refuses writes after a failure.
     fn must_restart(&mut self) -> bool {
         let failed = self.script.script().hits.changes > 0;
         failed && self.changing.is_none() && self.rng.below(30) == 0
@@ -376,7 +376,7 @@ impl ShellWorld {
         self.set_limits(index, limits);
     }
 
-    /// The power goes.
+    /// Cuts the power.
     fn kill(&mut self) {
         self.report.kills += 1;
         self.up = None;
@@ -388,7 +388,7 @@ impl ShellWorld {
         self.files.heal();
     }
 
-    /// The service is to end in order.
+    /// Begins an orderly stop of the service.
     fn stop(&mut self) {
         let Some(up) = &self.up else { return };
         self.report.stops += 1;
@@ -399,7 +399,7 @@ impl ShellWorld {
         self.stopping = Some(Stopping { flush, closed: changes::Told::default(), asked: false });
     }
 
-    /// When all clients have their answers the pool is closed, and when it is closed everything ends.
+    /// Closes the pool when the server has stopped. Ends the service when the pool is closed.
     fn look_after_stop(&mut self) -> Result<(), String> {
         let (Some(stopping), Some(up)) = (&mut self.stopping, &self.up) else { return Ok(()) };
         if !stopping.asked && up.stopper.is_over() && self.changing.is_none() {

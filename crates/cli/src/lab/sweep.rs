@@ -337,8 +337,8 @@ impl SweepArgs {
         }
     }
 
-    /// The sweep as text. One key: a line per value, with every metric. Two keys: a line per value of the first key, and
-    /// a column per value of the second key.
+    /// The sweep as text. One key: a line per value, with every metric. Two keys: a line per value of the first key,
+    /// and a column per value of the second key.
     fn text(&self, made: &[Made]) -> String {
         let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         let mut table = plain();

@@ -1,4 +1,4 @@
-//! Devices that come and go while the pool is served, and files that cannot be opened.
+//! Device changes while the pool is served, and files that cannot be opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::settings::{devices_of, in_state};
 use crate::storage::{Part, Scripted, ScriptedStorage, SharedDrive};
 use crate::up::StorageWoken;
 
-/// Devices of a pool at once, at most.
+/// Most devices of a pool at once.
 const MOST_DEVICES: usize = 3;
 
-/// What a callback leaves for the world.
+/// The result that a callback leaves for the world.
 pub(super) type Told<T> = Arc<Mutex<Option<T>>>;
 
 pub(super) fn tell<T>(told: &Told<T>, what: T) {
@@ -37,7 +37,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// From now on files can be opened again, or not.
+    /// Draws whether files can be opened from now on.
     pub(super) fn spoil(&self, rng: &mut Rng) {
         self.spoiled.store(rng.below(3) > 0, Ordering::Relaxed);
     }
@@ -60,13 +60,13 @@ pub(super) struct Changing {
     config: Config,
     drives: Vec<Option<SharedDrive>>,
     told: Told<Result<(), ReopenError<String>>>,
-    /// Whether the pool was opened last with the new devices.
+    /// Whether the last opening of the pool used the new devices.
     opened_new: Arc<AtomicBool>,
-    /// Files could not be opened when the change was asked for, and at some time since then.
+    /// Whether files were spoiled at the request of the change, and at any later time.
     spoiled: [bool; 2],
 }
 
-/// What opens a pool.
+/// Opens a pool.
 #[derive(Clone)]
 pub(super) struct Opener {
     pub(super) config: Config,
@@ -78,7 +78,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// The storage of its devices.
+    /// The storage of the pool's devices.
     pub(super) fn storage(&self) -> AnyStorage {
         let geometry = self.config.geometry;
         let units = geometry.device_units().map(|(_, units)| units);
@@ -112,7 +112,7 @@ impl ShellWorld {
         }
     }
 
-    /// Asks for a change of devices, or for the pool to be opened again as it is.
+    /// Requests a device change, or a reopening of the unchanged pool.
     pub(super) fn change_devices(&mut self) {
         if self.changing.is_some() || self.up.is_none() {
             return;
@@ -130,7 +130,7 @@ impl ShellWorld {
         let files = self.files.clone();
         let opened_new = Arc::new(AtomicBool::new(false));
         let is_new = Arc::clone(&opened_new);
-        // Which devices the pool has by now is on them: the change may have been made before opening failed.
+        // Try the old devices, then the new: the change may be on media although the opening failed.
         let back = move || {
             files.open().ok()?;
             let old = back.open().ok();
@@ -149,7 +149,7 @@ impl ShellWorld {
         up.pool.begin_reopen(hold, open, back, move |result| tell(&to, result));
     }
 
-    /// Other devices than today's, with which the pool can work.
+    /// Draws a change of the devices with which the pool can work.
     fn draw_change(&mut self) -> Option<(Config, Vec<Option<SharedDrive>>)> {
         let now: Vec<PoolDevice> = self.config.geometry.devices().to_vec();
         let mut drives = self.drives.clone();
@@ -174,13 +174,13 @@ impl ShellWorld {
         Some((config, drives))
     }
 
-    /// Whether a device that is drained holds nothing any more.
+    /// Whether a draining device is empty.
     fn is_drained(&mut self, number: usize) -> bool {
         let Some(up) = &self.up else { return false };
         up.looks(|engine| engine.units_in_use(DeviceId(number as u8))) == Some(0)
     }
 
-    /// Takes note of how a change has ended.
+    /// Judges the result of an ended device change.
     pub(super) fn look_after_changes(&mut self) -> Result<(), String> {
         let Some(changing) = &mut self.changing else { return Ok(()) };
         changing.spoiled[1] |= self.files.open().is_err();
@@ -206,7 +206,7 @@ impl ShellWorld {
                 Ok(())
             }
             Err(ReopenError::NotClosed(_)) if excused => Ok(()),
-            // Files that could be opened when that was tried, and not any more when the pool was closed.
+            // Files could be opened at the request, but not after the pool was closed.
             Err(ReopenError::Lost(_)) if excused || spoiled == [false, true] => {
                 self.kill();
                 Ok(())
@@ -215,7 +215,7 @@ impl ShellWorld {
         }
     }
 
-    /// The thread of the pool has ended, and nobody asked for that.
+    /// Judges an end of the pool's thread that was not requested.
     pub(super) fn judge_end(&mut self) -> Result<(), String> {
         self.look_after_changes()?;
         match self.up {

@@ -1,4 +1,4 @@
-//! A pool is made, opened, and read as a whole.
+//! Making, opening and reading a whole pool.
 
 use std::collections::BTreeMap;
 use std::hash::DefaultHasher;

@@ -1,4 +1,4 @@
-//! Rules beside the model: limits hold, nobody waits for others without a bound, and the pool stays.
+//! Rules beside the model: limits hold, clients have bounded waits for other clients, and the pool stays open.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thermocline_runtime::VolumeLimits;
 use super::ShellWorld;
 use crate::watched::look;
 
-/// The longest time of a block's read of a volume that nobody else uses, beside that of the device.
+/// The longest read of one block, without device time, in a volume with a single client.
 const PROBE: Duration = Duration::from_millis(5);
 
 /// Most bytes beyond a volume's limit before the volume waits: a piece of a long request.
@@ -16,14 +16,14 @@ const OVER: u64 = 1 << 20;
 /// Commands of a device that a read of a block may wait for, one after the other.
 const COMMANDS: u32 = 4;
 
-/// What limits let a volume do since they were set.
+/// A volume's limits, and its counts when they were set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limited {
     limits: VolumeLimits,
     since: Duration,
-    /// Requests and bytes that were answered before.
+    /// Requests and bytes answered before the limits were set.
     before: (u64, u64),
-    /// Requests that were under way when the limits were set.
+    /// Requests in flight when the limits were set.
     under_way: u64,
 }
 
@@ -43,7 +43,7 @@ impl ShellWorld {
         };
     }
 
-    /// What must hold after each step of the pool.
+    /// Judges the pool after each of its steps.
     pub(super) fn judge_pool(&mut self) -> Result<(), String> {
         let Some(up) = &self.up else { return Ok(()) };
         let closing = self.stopping.as_ref().is_some_and(|stopping| stopping.asked);
@@ -67,7 +67,7 @@ impl ShellWorld {
         Ok(())
     }
 
-    /// No volume has done more than its limits allow.
+    /// Judges that no volume has exceeded its limits.
     pub(super) fn judge_limits(&self) -> Result<(), String> {
         let now = self.clock.passed();
         for volume in &self.volumes {
@@ -76,7 +76,7 @@ impl ShellWorld {
             let seconds = (now - since).as_secs_f64() + 0.1;
             let allowed = |rate: u64| rate as f64 * seconds;
             let requests = (seen.answered - before.0).saturating_sub(under_way);
-            // One request may take more than is saved up, and the next waits.
+            // A request may overdraw the saved-up allowance, and the next request waits.
             if let Some(rate) = limits.iops
                 && requests as f64 > allowed(rate) + 4.0
             {
@@ -84,7 +84,7 @@ impl ShellWorld {
                 return Err(format!("{name} did {requests} requests of {rate} a second"));
             }
             let bytes = seen.bytes - before.1;
-            // What was under way may have been as long as any.
+            // Requests in flight when the limits were set may be of any length.
             if let Some(rate) = limits.bandwidth
                 && under_way == 0
                 && bytes as f64 > allowed(rate) + OVER as f64
