@@ -1,4 +1,4 @@
-//! Messages that must not tempt an operator to destroy anything, and that name what is wrong.
+//! Error messages name the problem, and never tempt an operator to destroy data.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::serve::{Served, command, format, format_mirrored, format_tiered, run}
 use super::serve_metrics::{metric, metrics};
 use crate::{Done, scratch, write};
 
-/// What a command that must fail says, which must not offer to destroy anything.
+/// The message of a command that must fail. The message must not offer to destroy data.
 #[track_caller]
 fn refused(folder: &Path, arguments: &str) -> String {
     let Done { code, err, .. } = run(folder, arguments);
@@ -164,7 +164,7 @@ fn a_placement_that_fits_few_active_zones_is_named() {
     run(folder, "format pool.toml").ok();
 }
 
-/// Of a loop device with sectors of 4096 bytes the last 512 cannot be read.
+/// The last 512 bytes of a loop device with sectors of 4096 bytes cannot be read.
 #[test]
 fn a_device_that_ends_with_a_part_of_a_sector_is_used_to_its_last_whole_one() {
     let folder = scratch();

@@ -41,7 +41,7 @@ fn the_profile_counts_what_the_trace_holds() {
 #[test]
 fn workloads_barely_large_enough_are_simulated_or_refused_in_words() {
     let folder = scratch();
-    // Around and below the smallest device that units of 2 MiB make; this must never run out of units.
+    // Sizes around the smallest device with units of 2 MiB. A run must never run out of units.
     for blocks in [1, 500, 512, 513, 600, 1500, 2500, 5000, 20_000] {
         let mut text = "timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_owned();
         (0..2 * blocks).for_each(|i| text += &format!("{i},W,{},4096,0\n", i * 7 % blocks * 4096));

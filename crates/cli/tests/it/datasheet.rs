@@ -57,7 +57,7 @@ fn writes_that_gain_nothing_by_more_in_flight_wait_for_the_log() {
     assert_eq!([limit(0, 0), limit(1, 0)], ["requests in flight", "the log, not the drive"]);
 }
 
-/// Figures lead to commands, and what is stated to its source.
+/// Figures lead to their commands, and stated values to their sources.
 fn every_link_leads_somewhere(page: &str) {
     let mut names = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next());
     assert!(names.all(|name| page.contains(&format!("id=\"{name}\""))));

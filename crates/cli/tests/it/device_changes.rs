@@ -1,4 +1,4 @@
-//! Devices that are attached to a pool, drained and detached.
+//! Attaching, draining and detaching devices of a pool.
 
 use std::fs;
 use std::path::Path;
@@ -20,13 +20,13 @@ fn device(name: &str) -> String {
     format!("[[device]]\npath = '{name}.img'\nsize = '96MiB'\nunit = '1MiB'\n")
 }
 
-/// From now on the settings name this device alone, of so many units.
+/// Rewrites the settings with this device alone, of `units` units.
 fn name_of_size(folder: &Path, path: &str, mib: u32) {
     let device = format!("[[device]]\npath = '{path}'\nsize = '{mib}MiB'\nunit = '1MiB'\n");
     fs::write(folder.join("pool.toml"), device + VOLUMES).expect("it can be written");
 }
 
-/// From now on the settings name these.
+/// Rewrites the settings with these devices.
 fn name(folder: &Path, devices: &[&str]) {
     let devices: String = devices.iter().map(|name| device(name)).collect();
     fs::write(folder.join("pool.toml"), devices + VOLUMES).expect("it can be written");
@@ -54,14 +54,14 @@ fn units_left(served: &Served) -> Option<u64> {
     served.status()["draining"][0]["units_left"].as_u64()
 }
 
-/// What `status` of a pool that is not served says of its units.
+/// The units in the `status` of a pool that is not served.
 fn units(folder: &Path) -> (Value, String) {
     let status = does(folder, "status pool.toml --json");
     let mut status: Value = serde_json::from_str(&status).expect("JSON");
     (status["units"].take(), does(folder, "status pool.toml"))
 }
 
-/// Units of a device that is drained, or has left, are neither out of service nor superblocks, and nothing is at risk.
+/// Units of a drained or detached device count neither as retired nor as superblocks, and no data is at risk.
 #[test]
 fn units_of_devices_that_leave_are_not_called_out_of_service() {
     let folder = scratch();
@@ -87,7 +87,7 @@ fn units_of_devices_that_leave_are_not_called_out_of_service() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A pool that is written, killed and served again all along goes from one device to another, and back.
+/// A pool moves to another device and back, while it is written, killed and served again.
 #[test]
 fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     let folder = scratch();
@@ -116,10 +116,10 @@ fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     compare(&mut served.client("main"), &mut ledger);
     assert_eq!(served.stop(), 0);
     assert_eq!(states(folder), ["draining", "active"]);
-    // It breaks now that it is not needed any more.
+    // The drained device breaks.
     fs::remove_file(folder.join("a.img")).expect("it is there");
     does(folder, "device detach pool.toml a.img");
-    // The settings name it still, as after a replacement whose end nobody saw.
+    // The settings still name the device, as after an interrupted replacement.
     does(folder, "check pool.toml");
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
@@ -136,7 +136,7 @@ fn a_pool_that_is_killed_while_it_is_drained_loses_nothing() {
     assert_eq!(served.stop(), 0);
 }
 
-/// As above, but all of it is asked of the server, while a client writes and reads.
+/// As above, by requests to the server, while a client writes and reads.
 #[test]
 fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     let folder = scratch();
@@ -176,7 +176,7 @@ fn devices_of_a_served_pool_come_and_go_under_its_clients() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A pool grows with its file, served or not, under a client and killed after it, and holds more.
+/// A pool grows with its file, served or not, under a client and across a kill, and then holds more data.
 #[test]
 fn a_pool_grows_with_its_last_device() {
     let folder = scratch();
@@ -217,7 +217,7 @@ fn a_pool_grows_with_its_last_device() {
     assert_eq!(served.stop(), 0);
     does(folder, "check pool.toml");
     assert_eq!(units(folder).0["total"], 200);
-    // Smaller settings leave it as it is.
+    // A smaller size in the settings does not shrink the pool.
     name_of_size(folder, "a.img", 96);
     refuses(folder, "device grow pool.toml a.img", "the pool uses 200 MiB of it");
     name(folder, &["a", "b"]);
@@ -256,14 +256,14 @@ fn begin_to_drain(folder: &Path, served: &Served) -> Option<Child> {
     None
 }
 
-/// Code and output of a drain that has ended.
+/// Exit code and output of an ended drain.
 fn ended(drain: Child) -> (Option<i32>, String) {
     let done = drain.wait_with_output().expect("it ends");
     let said = [done.stdout, done.stderr].concat();
     (done.status.code(), String::from_utf8(said).expect("UTF-8"))
 }
 
-/// Ctrl-C ends the waiting and not the draining, and so does the end of the server; that is said, with what to do.
+/// Ctrl-C or the end of the server ends the wait, not the drain. The command reports the state and the remedy.
 #[test]
 fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
     let folder = scratch();
@@ -305,7 +305,7 @@ fn a_drain_that_is_interrupted_says_what_is_left_and_goes_on() {
     does(folder, "device detach pool.toml b.img");
 }
 
-/// Where all units of the devices that stay hold something, some are emptied first, served or not.
+/// If all units of the remaining devices hold data, some units are emptied first, served or not.
 #[test]
 fn a_drain_makes_room_where_no_unit_is_empty() {
     let folder = scratch();
@@ -335,7 +335,7 @@ fn a_drain_makes_room_where_no_unit_is_empty() {
     does(folder, "check pool.toml");
 }
 
-/// The settings in use after a device left do not name it: what is refused then leaves the pool as it was.
+/// The settings in use do not name a detached device. A refused change then leaves the pool unchanged.
 #[test]
 fn a_refused_change_leaves_the_pool_served_as_it_was() {
     let folder = scratch();
@@ -369,7 +369,7 @@ fn a_refused_change_leaves_the_pool_served_as_it_was() {
     does(folder, "check pool.toml");
 }
 
-/// One command attaches, drains and detaches; what one before it did already is not done again.
+/// One command attaches, drains and detaches. Steps of an earlier command are not repeated.
 #[test]
 fn a_device_takes_the_place_of_another_by_one_command() {
     for is_served in [false, true] {
@@ -381,7 +381,7 @@ fn a_device_takes_the_place_of_another_by_one_command() {
         name(folder, &["a", "b"]);
         if !is_served {
             does(folder, "device attach pool.toml b.img");
-            // It may be a slip: nobody can tell by that which of both is to leave.
+            // The command may be a slip: it does not show which of both devices must leave.
             let slip = "device replace pool.toml b.img --instead-of a.img";
             refuses(folder, slip, "`thermocline device drain pool.toml a.img`");
             does(folder, "device drain pool.toml a.img --later");
@@ -401,7 +401,7 @@ fn a_device_takes_the_place_of_another_by_one_command() {
             compare(&mut served.client("main"), &mut ledger);
             assert_eq!(served.stop(), 0);
         }
-        // Whoever was interrupted has changed nothing in the settings: the service starts, and says what to do.
+        // After an interruption the settings are unchanged: the service starts, and prints the next step.
         let served = Served::start(folder, "");
         compare(&mut served.client("main"), &mut ledger);
         assert_eq!(served.stop(), 0);
@@ -414,7 +414,7 @@ fn a_device_takes_the_place_of_another_by_one_command() {
     }
 }
 
-/// A device of another class, as by a slip, takes no place: that would drain all fast devices.
+/// A device of another class is no replacement: a slip would drain all fast devices.
 #[test]
 fn no_device_takes_the_place_of_one_of_another_class() {
     let folder = scratch();
@@ -432,7 +432,7 @@ fn no_device_takes_the_place_of_one_of_another_class() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A new device that is too small has come all the same: what to do is said, and does it.
+/// A new device that is too small is attached all the same. The printed remedy works.
 #[test]
 fn a_device_that_cannot_take_the_place_of_another_does_not_stay_unsaid() {
     for is_served in [false, true] {
@@ -469,15 +469,15 @@ fn a_device_that_cannot_take_the_place_of_another_does_not_stay_unsaid() {
 
 const FAST: &str = "[[device]]\npath = 'fast.img'\nclass = 'fast'\nsize = '24MiB'\nunit = '1MiB'\n";
 
-/// What `device lose` says of the device that is gone, and whether it did it.
+/// The report of `device lose` about the lost device, and whether the device was given up.
 fn lost(folder: &Path, more: &str) -> (Value, i32) {
     let Done { code, out, err } =
         run(folder, &format!("device lose pool.toml a.img --json {more}"));
     (serde_json::from_str(&out).unwrap_or_else(|_| panic!("{code}, {err}")), code)
 }
 
-/// Of two devices for capacity below a fast one, one is gone: what was on it is listed and read as errors, and
-/// everything else as it was written last.
+/// One of two capacity devices below a fast device is lost. Its data is listed and reads as errors; all other data is
+/// intact.
 #[test]
 fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let folder = scratch();
@@ -496,7 +496,7 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
         served = Served::start(folder, "");
     }
     assert_eq!(served.stop(), 0);
-    // Closed in order, so all that was acknowledged is there.
+    // The pool was closed in order, so all acknowledged writes are present.
     ledger.iter_mut().for_each(|known| known.durable = known.sent);
     let path = folder.join("a.img");
     fs::rename(&path, folder.join("away")).expect("it is there");
@@ -534,7 +534,7 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
         }
     }
     assert_eq!(errors * BLOCK as u64, listed["bytes"].as_u64().expect("a number"));
-    // What is written is there again.
+    // Rewritten blocks can be read again.
     for lba in 0..SPAN {
         let zeros = vec![lba as u8; BLOCK];
         let at = lba * BLOCK as u64;

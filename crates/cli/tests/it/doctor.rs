@@ -1,11 +1,11 @@
-//! `thermocline doctor`, as its users meet it.
+//! `thermocline doctor` as a program.
 
 use serde_json::Value;
 
 use super::serve::{Served, format, format_mirrored, run};
 use crate::{repository, scratch, write};
 
-/// State and text of what was found of `what`.
+/// State and text of the finding about `what`.
 fn finding<'a>(report: &'a Value, what: &str) -> (&'a str, String) {
     let findings = report["findings"].as_array().expect("a list");
     let found = findings.iter().find(|finding| finding["what"] == what);
@@ -14,7 +14,7 @@ fn finding<'a>(report: &'a Value, what: &str) -> (&'a str, String) {
     (found["state"].as_str().expect("a state"), text)
 }
 
-/// A report that must come with this exit code.
+/// The report of a command that must end with this exit code.
 fn report(folder: &std::path::Path, code: i32) -> Value {
     let done = run(folder, "doctor pool.toml --json");
     assert_eq!(done.code, code, "{}{}", done.out, done.err);
@@ -53,7 +53,7 @@ fn a_pool_is_examined_before_it_is_made_and_after() {
     assert_eq!(served.stop(), 0);
 }
 
-/// Of a pool without one of its devices nobody is told to make a new one.
+/// The advice for a pool with a missing device is never to make a new pool.
 #[test]
 fn a_device_that_is_missing_from_a_pool_is_no_new_one() {
     let folder = scratch();
@@ -69,7 +69,7 @@ fn a_device_that_is_missing_from_a_pool_is_no_new_one() {
     assert!(lacking.to_string().contains("there is no b.img"), "{lacking}");
 }
 
-/// The side that is there may be the older one: somebody has to say that it is not.
+/// The present side of a pair may be the older side: an operator must confirm that it is not.
 #[test]
 fn a_pair_that_nobody_serves_before_a_choice_is_no_warning() {
     let folder = scratch();
@@ -186,7 +186,7 @@ class = 'fast'\nunit = '8MiB'\n[[volumes]]\nname = 'v'\nsize = '900GiB'\n";
     run(folder, "doctor").ok();
 }
 
-/// Zones have the size that they have: other units are refused before there is a pool, and not after.
+/// Units of another size than the zones are refused before a pool exists.
 #[test]
 fn units_that_a_zoned_drive_does_not_have_make_no_pool() {
     let folder = scratch();

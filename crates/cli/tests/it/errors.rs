@@ -2,7 +2,7 @@
 
 use crate::{lab, lab_in, scratch, write};
 
-/// Arguments after `run --stack raw:ideal --workload uniform --span 64MiB`, and what the complaint must hold.
+/// Arguments after `run --stack raw:ideal --workload uniform --span 64MiB`, and a text in the error.
 const SETTINGS: &[(&str, &str)] = &[
     ("--utilisation 0", "utilisation is 0"),
     ("--utilisation 2", "at most 1"),
@@ -130,7 +130,7 @@ fn stacks() {
     assert!(one.contains("lab run"), "{one}");
 }
 
-/// A pool says how large it is, so that no argument does.
+/// A pool has a size of its own, so size arguments are refused.
 #[test]
 fn a_workload_that_a_pool_cannot_hold_is_told_what_helps() {
     let folder = scratch();

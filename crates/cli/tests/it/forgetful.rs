@@ -1,5 +1,5 @@
-//! Media that forget what was not flushed when power goes: files in a file system of their own (FUSE), as LazyFS (Ramos
-//! et al., PVLDB 2024). The kernel's cache over it behaves as over any other: it still has what is gone.
+//! Media that lose unflushed data at a power cut: files in a FUSE file system, like LazyFS (Ramos et al., PVLDB 2024).
+//! The kernel's cache behaves as over any file system: it still has data that the medium has lost.
 
 mod medium;
 
@@ -19,31 +19,31 @@ use thermocline_types::Rng;
 use crate::scratch;
 pub use medium::{Loss, Medium};
 
-/// Inode of the first file. The root has 1.
+/// Inode of the first file. Inode 1 is the root.
 const FIRST: u64 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Power {
     On,
-    /// Requests wait: the program that sent them is about to be killed.
+    /// Requests wait: their program is about to be killed.
     Off,
-    /// Requests that waited fail.
+    /// Waiting requests fail.
     Gone,
 }
 
 struct Bench {
     power: Power,
-    /// Number of writes and flushes until power goes.
+    /// Number of writes and flushes before the power cut.
     cut_after: Option<u64>,
     names: Vec<&'static str>,
     media: Vec<Medium>,
-    /// A file that is not there.
+    /// A missing file.
     hidden: Option<usize>,
     rng: Rng,
 }
 
 impl Bench {
-    /// A change comes. Returns whether power has gone.
+    /// Counts a change. Returns whether the power is cut.
     fn goes(&mut self) -> bool {
         if self.cut_after == Some(0) {
             (self.power, self.cut_after) = (Power::Off, None);
@@ -70,7 +70,7 @@ impl Shared {
         if bench.power == Power::Gone { Err(Errno::EIO) } else { Ok(bench) }
     }
 
-    /// Waits until a write or flush may be carried out: power may go just before it.
+    /// Waits until a write or flush may be carried out: the power cut may come just before.
     fn changed(&self) -> Result<MutexGuard<'_, Bench>, Errno> {
         let mut bench = self.powered()?;
         if bench.goes() {
@@ -113,10 +113,10 @@ fn index(inode: INodeNo) -> usize {
     (inode.0 - FIRST) as usize
 }
 
-/// The file system, as the kernel asks for it.
+/// The file system's answers to the kernel.
 struct Files(Arc<Shared>);
 
-/// How long the kernel may believe attributes: they never change.
+/// Time that the kernel may cache attributes, which never change.
 const TTL: Duration = Duration::from_secs(3600);
 
 impl Filesystem for Files {
@@ -142,7 +142,7 @@ impl Filesystem for Files {
     }
 
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        // As on a disk, what the cache holds outlives whoever had the file open.
+        // As on a disk, cached data outlives the process that had the file open.
         reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
     }
 
@@ -184,7 +184,7 @@ impl Filesystem for Files {
         }
     }
 
-    /// Only holes: they are zeros that may be forgotten as well.
+    /// Only holes: zeros that a power cut may lose like other writes.
     fn fallocate(
         &self,
         _request: &Request,
@@ -225,7 +225,7 @@ impl Filesystem for Files {
     }
 }
 
-/// The mounted media. They are unmounted when this is dropped; whoever has a file open must have ended before.
+/// The mounted media. Dropping unmounts them; processes with open files must end before.
 pub struct Forgetful {
     folder: tempfile::TempDir,
     shared: Arc<Shared>,
@@ -233,7 +233,7 @@ pub struct Forgetful {
 }
 
 impl Forgetful {
-    /// Files of so many bytes, all zeros. The seed decides what they forget.
+    /// Zeroed files of these sizes. The seed decides which data a power cut loses.
     pub fn new(files: &[(&'static str, u64)], seed: u64) -> Forgetful {
         let bench = Bench {
             power: Power::On,
@@ -268,7 +268,7 @@ impl Forgetful {
         self.session = Some(session.and_then(Session::spawn).expect("it can be mounted"));
     }
 
-    /// The mount ends, and with it the kernel's cache.
+    /// Unmounts the media, which drops the kernel's cache.
     pub fn unmount(&mut self) {
         let Some(session) = self.session.take() else { return };
         let script = "umount \"$0\" || { sleep 1; umount \"$0\"; } || umount -l \"$0\" || fusermount3 -uz \"$0\"";
@@ -281,16 +281,16 @@ impl Forgetful {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // Dropping it would unmount what is below: see `mount` of crate `fuse`.
+        // Dropping the session would unmount the mount below: see `mount` of crate `fuse`.
         std::mem::forget(session);
     }
 
-    /// From now on nothing is read, written or flushed: requests wait. Whoever sent them is to be killed next.
+    /// Holds all reads, writes and flushes from now on. The caller then kills their program.
     fn switch_off(&self) {
         self.shared.change(|bench| (bench.power, bench.cut_after) = (Power::Off, None));
     }
 
-    /// Power goes before a write or flush that `changes` others precede, or after `patience`. Returns when it has gone.
+    /// Cuts the power after `changes` writes and flushes, or after `patience`. Returns after the cut.
     pub fn cut_after(&self, changes: u64, patience: Duration) {
         self.shared.change(|bench| bench.cut_after = Some(changes));
         let on = |bench: &mut Bench| bench.power == Power::On;
@@ -299,17 +299,17 @@ impl Forgetful {
         self.switch_off();
     }
 
-    /// The program was killed: requests of it that wait need not wait any more.
+    /// Fails waiting requests after the program was killed.
     pub fn let_go(&self) {
         self.shared.change(|bench| bench.power = Power::Gone);
     }
 
-    /// All files as they are, with what was not flushed.
+    /// All files with their unflushed writes.
     pub fn media(&self) -> Vec<Medium> {
         self.shared.bench().media.clone()
     }
 
-    /// Power comes back over these media, with nothing in any cache. `hidden` is not there.
+    /// Restores the power with these media and empty caches. The file `hidden` is missing.
     pub fn power_up(&mut self, media: &[Medium], hidden: Option<usize>) {
         self.unmount();
         self.shared.change(|bench| {
@@ -319,7 +319,7 @@ impl Forgetful {
         self.mount();
     }
 
-    /// Power goes and comes back: the first file keeps any part of what was not flushed.
+    /// Cuts and restores the power: the first file keeps an arbitrary part of its unflushed writes.
     pub fn cut_power(&mut self) {
         self.unmount();
         self.shared.change(|bench| {
@@ -329,12 +329,13 @@ impl Forgetful {
         self.mount();
     }
 
-    /// The flush of a file after `flushes` more fails, and loses any part of what it was for; those after it succeed.
+    /// Makes one flush of a file fail after `flushes` more flushes. The failed flush loses an arbitrary part of the
+    /// writes that it covers; later flushes succeed.
     pub fn fail_flush_after(&self, file: usize, flushes: u32) {
         self.shared.change(|bench| bench.media[file].fails_after = Some(flushes + 1));
     }
 
-    /// Waits until the flush of a file that is to fail has failed, but no longer than `patience`.
+    /// Waits for the planned failure of a file's flush, at most `patience`.
     pub fn wait_for_failure(&self, file: usize, patience: Duration) -> bool {
         let began = std::time::Instant::now();
         while self.is_to_fail(file) && began.elapsed() < patience {
@@ -343,7 +344,7 @@ impl Forgetful {
         !self.is_to_fail(file)
     }
 
-    /// Whether the flush of a file that was to fail is still to come.
+    /// Whether the planned failure of a file's flush has yet to come.
     pub fn is_to_fail(&self, file: usize) -> bool {
         self.shared.bench().media[file].fails_after.is_some()
     }

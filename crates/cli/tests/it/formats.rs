@@ -16,7 +16,7 @@ fn requests() -> Vec<(u64, u64)> {
     numbers(2048).map(|block| block * 4 * KIB).zip(sizes).take(6000).collect()
 }
 
-/// A trace in some format, and the name of that format.
+/// A trace, and the name of its format.
 type Written = (&'static str, String);
 
 fn render(line: impl Fn(u64, u64, u64) -> String) -> String {
@@ -121,7 +121,7 @@ fn bad_lines_are_left_out_and_counted_when_asked() {
     assert_eq!(written(&good) - written(&bad), 3 * requests()[7].1, "the eighth, in three passes");
 }
 
-/// Tracers say when they had no room for events.
+/// Tracers report events lost for lack of room.
 #[test]
 fn events_that_a_trace_lacks_are_told() {
     let folder = scratch();
@@ -200,7 +200,7 @@ fn a_trace_is_never_written_over_and_never_left_half_written() {
     assert!(!folder.path().join("half.csv").exists());
 }
 
-/// A store of 1 GiB that writes twice as much.
+/// A store of 1 GiB with 2 GiB of writes.
 const STORE: &str = "--workload lsm:memtable=4MiB,fs.extent=256KiB,log.segment=1MiB,tier.small=0 --span 1GiB \
                      --drive-writes 2";
 

@@ -1,4 +1,4 @@
-//! The examples of every help text, in order, from the program alone.
+//! Runs the examples of every help text, in order.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::script::{Need, announce, await_server, run};
 use super::serve_fuse::ready;
 use crate::scratch;
 
-/// Every command, in the order in which their examples make what the next ones take.
+/// Every command, ordered so that examples make the files that later examples need.
 const COMMANDS: [&str; 44] = [
     "",
     "lab list",
@@ -55,7 +55,7 @@ const COMMANDS: [&str; 44] = [
     "stat",
 ];
 
-/// Those that take minutes or have no end: started, and ended by Ctrl-C after some seconds.
+/// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
 const LONG: [&str; 8] = [
     "thermocline lab whatif",
     "thermocline lab datasheet",
@@ -67,17 +67,17 @@ const LONG: [&str; 8] = [
     "thermocline stat pool.toml 1",
 ];
 
-/// What the examples need of the machine, by a word that is in them.
+/// Needs of examples from the machine, by a word in the example.
 const NEEDS: [Need; 2] = [("--fuse", || ready(false, &[])), ("qemu-img", || have(&["qemu-img"]))];
 
-/// Ports that others may have taken, and any that is free.
+/// Ports in examples, which may be in use, and the free port in their place.
 const PORTS: [&str; 2] = ["127.0.0.1:10809", "127.0.0.1:9400"];
 
 fn help(command: &str) -> String {
     super::serve::run(scratch().path(), &format!("{command} --help")).ok()
 }
 
-/// The commands among the lines below `Example:` or `Examples:`, each on one line, without what is said of it.
+/// The commands below `Example:` or `Examples:`, each on one line, without its explanation.
 fn examples(help: &str) -> Vec<String> {
     let below = help
         .lines()
@@ -92,7 +92,7 @@ fn examples(help: &str) -> Vec<String> {
         }
         let line = std::mem::take(&mut unfinished) + line;
         let command = line.split("   ").next().unwrap_or_default().trim_end();
-        // The rest says what the next command is for.
+        // The rest explains the next command.
         if command.contains("thermocline ") || command.starts_with("qemu-img ") {
             commands.push(command.to_owned());
         } else {
@@ -147,7 +147,7 @@ fn a_paragraph_behind_the_options_breaks_only_where_it_is_full() {
 #[test]
 fn every_example_of_the_help_works_from_the_program_alone() {
     let folder = scratch();
-    // What is the user's own.
+    // Files that the user has.
     for name in ["mnt", "my-traces"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
@@ -188,7 +188,7 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     assert_eq!(done.code, 0, "{}", done.err);
 }
 
-/// An example as it is typed: only the last server stays.
+/// An example as typed. Only the last started server keeps running.
 fn typed(example: &str) -> String {
     let example =
         PORTS.iter().fold(example.to_owned(), |line, port| line.replace(port, "127.0.0.1:0"));
@@ -203,7 +203,7 @@ fn typed(example: &str) -> String {
         return format!("code=0; {limited} || code=$?\ntest $code = 0 || test $code = 130\n");
     }
     if example.starts_with("thermocline doctor") {
-        // 1: this machine has a flaw, which it names.
+        // Exit code 1: `doctor` names a flaw of this machine.
         return format!("{example} || test $? = 1\n");
     }
     format!("{example}\n")

@@ -1,4 +1,4 @@
-//! Ctrl-C: what there is, is shown.
+//! Ctrl-C shows partial results.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::serve::{command, run};
 use crate::{scratch, write};
 
-/// Interrupts what is started, after a while that is longer each time until there was something to show.
+/// Interrupts a started command, later each time, until the command showed partial results.
 #[track_caller]
 fn interrupted(mut start: impl FnMut() -> Command, shown: impl Fn(&Output) -> bool) -> Output {
     for tenths in 2..100 {
@@ -34,7 +34,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// More than any test waits for.
+/// Longer than any test waits.
 const ENDLESS: &str = "--workload uniform --span 16MiB --drive-writes 1e9";
 
 #[test]
@@ -107,7 +107,7 @@ fn interrupted_while_it_writes(arguments: &str) -> (Output, usize) {
     let mut stdin = child.stdin.take().expect("it is piped");
     let files = || std::fs::read_dir(folder.path()).expect("readable").count();
     let line = "timestamp_us,op,offset_bytes,length_bytes,tenant\n".to_owned();
-    // More than the program has in its buffers, until nobody reads it any more.
+    // More bytes than the program's buffers hold, then close the pipe.
     let feed = std::thread::spawn(move || {
         let lines = line + &"1,W,0,4096,a\n2,W,0,4096,b\n".repeat(1000);
         let mut text = lines.as_str();

@@ -1,8 +1,8 @@
-//! Stacks with the log layer, as users run them.
+//! Stacks with the log layer, run as commands.
 
 use crate::{lab, lab_in, scratch};
 
-/// A run that takes a moment and collects garbage.
+/// A short run with garbage collection.
 const RUN: &str = "run --json --stack log:ideal --workload zipf:0.9 --span 64MiB --drive-writes 2 \
                    --set device.unit=512KiB --set device.garbage=0.3 --set pool.write_cache=off";
 

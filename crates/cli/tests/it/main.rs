@@ -1,4 +1,4 @@
-//! The command line as its users meet it: the program is run, and what it prints and writes is read.
+//! Tests of the command line: each runs the program, and reads its output and files.
 
 mod advice;
 mod analysis;
@@ -49,7 +49,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a finished command left behind.
+/// The output of a finished command.
 struct Done {
     code: i32,
     out: String,
@@ -64,13 +64,13 @@ impl Done {
         self.out
     }
 
-    /// The same as JSON.
+    /// Standard output of a successful command, as JSON.
     #[track_caller]
     fn json(self) -> Value {
         serde_json::from_str(&self.ok()).expect("JSON on standard output")
     }
 
-    /// The complaint of a command that must have failed with `code`.
+    /// The error text of a command that must have failed with `code`.
     #[track_caller]
     fn refused(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
@@ -113,7 +113,7 @@ fn write(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
     std::fs::write(folder.join(name), content).expect("writable");
 }
 
-/// Numbers between 0 and `below` that look random, the same for every call.
+/// Pseudo-random numbers from 0 to below `below`, the same at every call.
 fn numbers(below: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(1_u64), |x| {
         Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1))

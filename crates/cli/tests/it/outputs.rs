@@ -89,7 +89,7 @@ fn the_report_needs_no_network() {
     assert!(runs.contains("thermocline.compare/1"));
 }
 
-/// `thermocline lab ARGUMENTS` that can write nothing longer than some KiB to any file, as on a full disk.
+/// `thermocline lab ARGUMENTS` with a file size limit of some KiB, as on a full disk.
 fn lab_on_a_full_disk(folder: &Path, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_thermocline");
     let script = format!("trap '' XFSZ; ulimit -f 8; exec {program} lab {arguments}");

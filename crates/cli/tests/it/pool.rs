@@ -1,4 +1,4 @@
-//! Pools as a new user meets them: formatted on a file, filled, killed, checked.
+//! Pools as for a new user: formatted on a file, filled, killed, checked.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -66,7 +66,7 @@ fn a_new_user_formats_fills_and_checks() {
     let status = run(folder, "status pool.toml --json").json();
     assert_eq!(status["schema"], "thermocline.status/1");
     assert_eq!((&status["at_risk"], &status["clean"]), (&Value::Array(Vec::new()), &true.into()));
-    // Some of the blocks that were compared were trimmed last.
+    // The last change of some compared blocks was a trim.
     let mapped = status["mapped_bytes"].as_u64().expect("a number") / 4096;
     let compared = checked["blocks_compared"].as_u64().expect("a number");
     assert!((compared * 9 / 10..=compared).contains(&mapped), "{mapped} of {compared}");
@@ -77,7 +77,7 @@ fn a_new_user_formats_fills_and_checks() {
     assert_eq!(cells, 8, "{map}");
 }
 
-/// Kills `load` at random moments, and compares what is found with what was flushed.
+/// Kills `load` at random moments, and compares the volume with the flushed data.
 fn kill_and_check(logical_block: u32) {
     let folder = scratch();
     let folder = folder.path();
@@ -358,8 +358,8 @@ fn a_check_skips_what_was_never_written() {
     assert_eq!(checked["blocks_read"], 2048 + checked["blocks_compared"].as_u64().expect("some"));
 }
 
-/// One block each, with nobody else to share a chunk with, before a small fast device in small units: what trims take
-/// of it only a checkpoint gives back.
+/// Trims of single blocks, each in a chunk of its own, before a small fast device with small units. Only a checkpoint
+/// frees the space of such trims.
 #[test]
 fn many_small_trims_leave_a_pool_that_takes_writes() {
     let folder = scratch();

@@ -1,4 +1,5 @@
-//! Power cuts and failing flushes under the program as it is, on a real kernel, over a medium that forgets.
+//! Power cuts and failing flushes under the unchanged program, on a real kernel, over a medium that loses unflushed
+//! data.
 
 use crate::forgetful::Forgetful;
 use crate::serve::run;
@@ -7,7 +8,7 @@ use crate::{numbers, scratch, write};
 
 const POOL_BYTES: u64 = 160 << 20;
 
-/// A failed flush, a restart, and a power cut: what was flushed before, in an older version, is there.
+/// After a failed flush, a restart, and a power cut, earlier flushed versions are present.
 #[test]
 fn a_failed_flush_and_a_power_cut_lose_nothing_that_was_flushed() {
     if !ready(false, &[]) {

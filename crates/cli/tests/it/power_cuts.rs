@@ -1,8 +1,8 @@
-//! Power cuts under a served pool on a real kernel: one device, tiers, pairs and groups over media that forget, cut at
-//! one moment. Each file keeps any part of its unflushed writes, torn at any byte.
+//! Power cuts under a served pool on a real kernel: one device, tiers, pairs and groups, all cut at one moment. Each
+//! file keeps an arbitrary part of its unflushed writes, torn at any byte.
 //!
 //! `CUTS=20 SEED=100 cargo test -p thermocline-cli --test it power_cuts` runs 20 seeds for each pool, from seed 100 on.
-//! With `KEEP=folder` a failed state leaves its media there, as they were when power came back.
+//! `KEEP=folder` keeps the media of a failed state in `folder`, as they were at the return of power.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,18 +19,18 @@ use crate::serve_fuse::ready;
 use crate::serve_kill::{Known, SPAN, compare, write_until_the_end};
 use crate::{scratch, write};
 
-/// Cuts of one seed, and states of the media that are looked at after each.
+/// Cuts of one seed, and states of the media examined after each cut.
 const ROUNDS: u64 = 4;
 const STATES: u64 = 3;
 
-/// How long a cut waits for writes at most: an opening may need none.
+/// Longest wait of a cut for writes: an opening may send no write.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 struct Pool {
     name: &'static str,
     /// Name, MiB and further keys of each device.
     devices: &'static [(&'static str, u64, &'static str)],
-    /// By their name in the status, with their members.
+    /// Groups, by their name in the status, with their members.
     groups: &'static [(&'static str, &'static [usize])],
 }
 
@@ -89,7 +89,7 @@ impl Tally {
     }
 }
 
-/// A pool on media that forget, and what its client knows.
+/// A pool on media that lose unflushed data, with its client's record of writes.
 struct Stand<'a> {
     pool: &'a Pool,
     folder: tempfile::TempDir,
@@ -98,7 +98,7 @@ struct Stand<'a> {
     rng: Rng,
     /// Whether no member of a group lacks data.
     whole: bool,
-    /// The media as power came back last.
+    /// The media at the last return of power.
     found: Vec<Medium>,
 }
 
@@ -196,7 +196,7 @@ impl Stand<'_> {
         self.medium.media()
     }
 
-    /// Power comes back over any state that a cut at `media` may leave.
+    /// Restores the power with an arbitrary state that a cut at `media` may leave.
     fn power_up(&mut self, media: &[Medium], hidden: Option<usize>, tally: &mut Tally) {
         let mut media = media.to_vec();
         let mut torn = false;
@@ -219,7 +219,7 @@ impl Stand<'_> {
         self.medium.media().iter().map(|medium| medium.writes).sum()
     }
 
-    /// Looks at the state that is there, without a member if it can be done without one.
+    /// Examines the current state, without a member if redundancy allows.
     fn look(&mut self, media: &[Medium], tally: &mut Tally) {
         let groups = self.pool.groups;
         let hidden = (self.whole && !groups.is_empty() && self.rng.below(2) == 0).then(|| {
@@ -230,7 +230,7 @@ impl Stand<'_> {
         let before = self.writes();
         if hidden.is_none() {
             run(self.path(), "check pool.toml").ok();
-            // Rows that were written when power went may have other parity, which a start writes again.
+            // Rows in flight at the cut may have inconsistent parity, which a start rewrites.
             let scrubbed = run(self.path(), "scrub pool.toml");
             let told = format!("{}{}", scrubbed.out, scrubbed.err);
             let parity = !groups.is_empty() && told.contains("no data is lost: ");
@@ -270,7 +270,7 @@ impl Stand<'_> {
         run(self.path(), "scrub pool.toml").ok();
     }
 
-    /// Leaves the media of a failed state where the environment says.
+    /// Keeps the media of a failed state in the folder named by the environment.
     fn keep(&self, seed: u64) {
         let Some(folder) = std::env::var_os("KEEP") else { return };
         let folder = PathBuf::from(folder).join(format!("{}-{seed}", self.pool.name));
@@ -285,7 +285,7 @@ impl Stand<'_> {
     }
 }
 
-/// One seed of a pool, or as many as the environment says.
+/// Runs one seed of a pool, or the number set by the environment.
 fn cut(pool: &Pool) {
     if !ready(false, &[]) {
         return;

@@ -1,13 +1,13 @@
 //! Programs of the system that tests use: clients, file systems, a database.
 //!
-//! A test whose program is not installed is skipped with a line that says so; where `CI` is set that is a failure.
+//! Without its program a test prints a line and is skipped. If `CI` is set, the test fails instead.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::serve::done;
 
-/// Programs by the Debian package that has them.
+/// Programs by their Debian package.
 const PACKAGES: [(&str, &[&str]); 14] = [
     ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
     ("e2fsprogs", &["mkfs.ext4", "e2fsck"]),
@@ -36,7 +36,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Whether all are there; says which is not.
+/// Whether all programs are installed; prints the missing program.
 pub fn have(programs: &[&str]) -> bool {
     let folders = folders();
     let is_there = |program: &&str| folders.iter().any(|folder| folder.join(program).exists());
@@ -57,7 +57,7 @@ pub fn program(folder: &Path, program: &str, seconds: u32) -> Command {
     command
 }
 
-/// Runs a program, which must succeed, and not for ever; gives what it prints.
+/// Runs a program, which must succeed in bounded time. Returns its output.
 #[track_caller]
 pub fn client(folder: &Path, name: &str, arguments: &[&str]) -> String {
     let mut command = program(folder, name, 120);

@@ -1,24 +1,24 @@
-//! README.md's commands, in order, from the program alone.
+//! Runs README.md's commands, in order.
 
 use super::programs::have;
 use super::script::{Need, announce, await_server, run};
 use super::serve_fuse::ready;
 use crate::{repository, scratch};
 
-/// What is not typed, by how the line begins, and why.
+/// Commands that are not run, by their first words, with the reason.
 const LEFT_OUT: [(&str, &str); 3] = [
     ("cargo xtask test", "it is what runs this"),
     ("cargo install", "the program is built already"),
     ("cargo xtask bench", "minutes, and figures that mean nothing on a busy machine"),
 ];
 
-/// Building and running from the sources is running the program.
+/// Commands that build and run from the sources run the program instead.
 const FROM_SOURCES: (&str, &str) = ("cargo run --release --", "thermocline");
 
-/// Benches are typed as well, over less.
+/// Benches run as well, with less data.
 const LESS: (&str, &str) = ("--span 25GiB", "--span 2GiB");
 
-/// What some blocks need of the machine, by a word that is in them.
+/// Needs of blocks from the machine, by a word in the block.
 const NEEDS: [Need; 2] =
     [("losetup", || ready(true, &["losetup", "mkfs.ext4"])), ("fio", || have(&["fio"]))];
 

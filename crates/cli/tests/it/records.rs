@@ -53,7 +53,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9 * b.abs().max(1.0)
 }
 
-/// The record without what a run costs the machine.
+/// The record without the machine's costs of the run.
 fn comparable(arguments: &str) -> Value {
     let mut record = lab(arguments).json();
     let fields = record.as_object_mut().expect("an object");
@@ -201,7 +201,7 @@ fn passes_over_a_trace_agree_and_only_five_are_steady() {
     }
 }
 
-/// WAF is that of the device for capacity, and so are the parts of it that the log has.
+/// WAF is the capacity device's WAF, and so are the log's parts of WAF.
 #[test]
 fn the_parts_of_the_waf_of_a_tier_are_those_of_the_capacity_device() {
     let folder = crate::scratch();
