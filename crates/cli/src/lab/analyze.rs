@@ -232,7 +232,7 @@ fn tenants(analysis: &Analysis) -> String {
     format!("{table}\n")
 }
 
-/// Splits tenants into shown and summed tenants. Above [`SHOWN`] tenants, only the largest are shown.
+/// Splits tenants into shown and summed tenants. Above `SHOWN` tenants, only the largest are shown.
 fn largest(tenants: &[TenantProfile]) -> (Vec<TenantProfile>, Vec<TenantProfile>) {
     let mut all = tenants.to_vec();
     if all.len() > SHOWN {

@@ -34,7 +34,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Longer than any test waits.
+/// A workload that outlasts every test.
 const ENDLESS: &str = "--workload uniform --span 16MiB --drive-writes 1e9";
 
 #[test]

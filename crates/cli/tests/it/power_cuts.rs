@@ -2,7 +2,7 @@
 //! file keeps an arbitrary part of its unflushed writes, torn at any byte.
 //!
 //! `CUTS=20 SEED=100 cargo test -p thermocline-cli --test it power_cuts` runs 20 seeds for each pool, from seed 100 on.
-//! `KEEP=folder` keeps the media of a failed state in `folder`, as they were at the return of power.
+//! `KEEP=folder` keeps the media of a failed state below `folder`, as they were at the return of power.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -12,7 +12,7 @@ use super::programs::program;
 use super::serve::done;
 use crate::{Done, scratch};
 
-/// Seconds that a script may take on a busy machine.
+/// Time limit of a script on a busy machine, in seconds.
 const PATIENCE: u32 = 900;
 
 /// A word of a command, and whether the machine has what it takes; if not, that says why.
@@ -51,7 +51,7 @@ pub fn run(text: &str, folder: &Path) -> Done {
     done(command)
 }
 
-/// A line that starts a server in the background, and the wait for it; other lines are as they were.
+/// Appends a wait to a line that starts a server in the background. Other lines are unchanged.
 pub fn await_server(line: &str) -> String {
     let Some((server, _)) = line.split_once(" &").filter(|_| line.starts_with("thermocline serve"))
     else {
@@ -62,7 +62,7 @@ pub fn await_server(line: &str) -> String {
     )
 }
 
-/// Prints what comes next.
+/// Prints the next command.
 pub fn announce(what: &str) -> String {
     format!("echo '>>> {}' at $SECONDS s\n", what.replace('\'', "'\\''"))
 }

@@ -1,4 +1,4 @@
-//! Pools as clients meet them: served, looked at, stopped.
+//! Pools as served to clients: start, status, stop.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -12,7 +12,7 @@ use thermocline_nbd::protocol::request::{self, Framing};
 
 use crate::{Done, numbers, repository, scratch, write};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn command(folder: &Path, arguments: &str) -> Command {
@@ -25,7 +25,7 @@ pub fn run(folder: &Path, arguments: &str) -> Done {
     done(command(folder, arguments))
 }
 
-/// What a command that ends by itself leaves behind.
+/// The output of an ended command.
 pub fn done(mut command: Command) -> Done {
     let done = command.output().expect("the program starts");
     Done {
@@ -40,7 +40,7 @@ pub fn format(folder: &Path) {
     format_for(folder, "auto");
 }
 
-/// The same, with transfers as `io` says.
+/// A new pool in `folder`, with transfers by `io`.
 pub fn format_for(folder: &Path, io: &str) {
     let size = "size = '128MiB'\nunit = '1MiB'";
     format_on(folder, &format!("[device]\npath = 'pool.img'\n{size}\nio = '{io}'\n"));
@@ -85,7 +85,7 @@ pub fn format_striped(folder: &Path, key: &str, is_tiered: bool) {
     format_on(folder, &format!("{}{}{}{fast}", member("a"), member("b"), member("c")));
 }
 
-/// The volumes of these pools, as settings.
+/// Settings of the volumes of these pools.
 pub const VOLUMES: &str =
     "[[volumes]]\nname = 'main'\nsize = '48MiB'\n[[volumes]]\nname = 'second'\nsize = '16MiB'\n";
 
@@ -95,7 +95,7 @@ pub fn format_on(folder: &Path, devices: &str) {
     run(folder, "format pool.toml").ok();
 }
 
-/// A server that runs until this is dropped.
+/// A running server, ended on drop.
 pub struct Served {
     pub child: Child,
     pub folder: PathBuf,
@@ -108,7 +108,7 @@ impl Served {
         Served::spawn(folder, command(folder, &format!("serve pool.toml {arguments}")))
     }
 
-    /// Waits until it has said where its volumes are.
+    /// Waits until the server has printed the addresses of its volumes.
     pub fn spawn(folder: &Path, mut command: Command) -> Served {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let out = BufReader::new(child.stdout.take().expect("it was piped"));
@@ -125,7 +125,7 @@ impl Served {
         Served { child, folder: folder.to_owned(), uris }
     }
 
-    /// Waits until the first of these groups, by their name in the status, lacks nothing.
+    /// Waits until the first of these groups, by their name in the status, is complete.
     pub fn wait_until_whole(&self, groups: &str) {
         let began = Instant::now();
         loop {
@@ -152,7 +152,7 @@ impl Served {
         serde_json::from_str(&self.get("/status")).expect("JSON")
     }
 
-    /// What the status socket answers.
+    /// The answer of the status socket.
     pub fn get(&self, path: &str) -> String {
         let mut stream =
             UnixStream::connect(self.folder.join("pool.status.sock")).expect("it listens");
@@ -160,13 +160,13 @@ impl Served {
         get(&mut stream, path)
     }
 
-    /// Sends a signal, as `kill` names it.
+    /// Sends a signal, by its name for `kill`.
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.expect("there is a `kill`").success());
     }
 
-    /// Stops it in order; returns its exit code.
+    /// Stops the server in order. Returns the exit code.
     pub fn stop(mut self) -> i32 {
         self.signal("TERM");
         let began = Instant::now();
@@ -182,7 +182,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may have ended.
+        // The server may have ended.
         let _ended = self.child.kill();
         let _ended = self.child.wait();
     }
@@ -246,7 +246,7 @@ fn a_pool_of_two_devices_tells_what_goes_where() {
     format_tiered(folder, "auto");
     let served = Served::start(folder, "");
     let mut client = served.client("main");
-    // Three times what the fast device holds.
+    // Three times the capacity of the fast device.
     for lba in numbers(48 << 8).take(18_000) {
         client.call(request::Command::Write, 0, lba * 4096, 0, &[7; 4096]).expect("written");
     }
@@ -379,7 +379,7 @@ fn a_client_that_does_not_answer_does_not_hold_up_a_stop() {
     format(folder);
     let served = Served::start(folder, "--patience 1");
     let mut client = served.client("main");
-    // It asks, and takes no reply.
+    // The client sends requests and reads no reply.
     for _ in 0..8 {
         client.send(request::Command::Read, 0, 0, 16 << 20, &[]).expect("sent");
     }
@@ -414,7 +414,7 @@ fn two_stop_signals_end_a_server_as_one_does() {
     assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
 }
 
-/// A client that takes no reply is waited for until there is another signal, and that is said.
+/// The server waits for a client that reads no reply until a second signal, and reports the wait.
 #[test]
 fn a_later_signal_ends_the_waiting_for_clients_and_closes_in_order() {
     let folder = scratch();
@@ -441,7 +441,7 @@ fn a_later_signal_ends_the_waiting_for_clients_and_closes_in_order() {
     assert_eq!(checked["replayed_chunks"], 0, "the pool was closed in order");
 }
 
-/// Does what systemd does: opens a socket, hands it over as descriptor 3, and becomes the server.
+/// Acts as systemd: opens a socket, passes the socket as descriptor 3, and becomes the server.
 const ACTIVATION: &str = "
 import os, socket, sys
 listening = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-//! Bounds of a server: who may ask it for status on a port, and how little address space it can begin and stop with.
+//! Bounds of a server: hosts that may request its status on a port, and address space for its start and stop.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::serve::{PATIENCE, Served, format};
 use crate::scratch;
 
-/// What the port answers to `GET /status` with these headers: the status line.
+/// The status line of the port's answer to `GET /status` with these headers.
 fn asks(port: u16, version: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -42,7 +42,7 @@ fn status_by_a_name_that_is_not_ours_is_refused() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A server that begins with little address space can stop, and one with too little says so.
+/// A server that starts with little address space can stop. A server with too little reports an error.
 #[test]
 fn a_stop_takes_no_memory_that_is_not_there() {
     let folder = scratch();

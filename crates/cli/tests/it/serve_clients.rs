@@ -1,4 +1,4 @@
-//! Served pools under clients that know nothing of us: libnbd, QEMU, fio.
+//! Served pools under foreign clients: libnbd, QEMU, fio.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::programs::{client, have};
 use super::serve::{Served, done, format};
 use crate::{numbers, scratch, write};
 
-/// `count` bytes that cannot be compressed.
+/// `count` incompressible bytes.
 fn noise(count: usize) -> Vec<u8> {
     numbers(1 << 31).flat_map(|number| number.to_le_bytes()).take(count).collect()
 }

@@ -1,4 +1,4 @@
-//! Damage below a pool that is served: who is told, and how units with damaged blocks come free.
+//! Damage below a served pool: reports of the damage, and freeing of units with damaged blocks.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -10,7 +10,7 @@ use thermocline_nbd::protocol::request::{Command, flag};
 use super::serve::{Served, command, format, run};
 use crate::scratch;
 
-/// A block that nothing packs.
+/// An incompressible block.
 pub fn block(number: u64) -> Vec<u8> {
     let mut state = number + 1;
     let word = |_| {
@@ -20,7 +20,7 @@ pub fn block(number: u64) -> Vec<u8> {
     (0..1024).map(word).flat_map(u32::to_le_bytes).collect()
 }
 
-/// Spoils the blocks in the image of the pool. Returns how many were found there.
+/// Damages the blocks in the image of the pool. Returns the number of blocks found.
 fn spoil(folder: &Path, blocks: &[u64]) -> usize {
     spoil_in(folder, "pool.img", blocks)
 }

@@ -1,4 +1,4 @@
-//! What happens to the files of a pool while it is served: they are renamed, overwritten, cut off or removed.
+//! Files of a pool that are renamed, overwritten, truncated or removed while the pool is served.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ fn device(name: &str) -> String {
     format!("[[device]]\npath = '{name}.img'\nsize = '96MiB'\nunit = '1MiB'\n")
 }
 
-/// From now on the settings name these.
+/// Rewrites the settings with these devices.
 fn name(folder: &Path, devices: &[&str]) {
     let devices: String = devices.iter().map(|name| device(name)).collect();
     fs::write(folder.join("pool.toml"), devices + VOLUMES).expect("it can be written");
 }
 
-/// Waits until the server has ended; returns its exit code.
+/// Waits for the end of the server. Returns the exit code.
 fn ended(served: &mut Served) -> i32 {
     let began = Instant::now();
     loop {
@@ -95,7 +95,7 @@ fn a_server_that_has_lost_its_pool_ends_with_1() {
     assert_eq!(ended(&mut served), 1);
 }
 
-/// Waits until the status of a served pool says that it takes no writes, and why.
+/// Waits until the status of a served pool reports that writes are refused, with the reason.
 fn failure(served: &Served) -> String {
     let began = Instant::now();
     loop {
@@ -181,7 +181,7 @@ fn files_of_a_pool_are_for_their_owner_and_doctor_warns_of_others() {
     assert_eq!((served.stop(), mode()), (0, 0o644), "what somebody chose stays");
 }
 
-/// A pool on files and a volume of another server, as a file, which hangs as long as that server is stopped.
+/// A pool on files and on a volume of another server, mounted as a file. The file hangs while that server is stopped.
 struct Hanging {
     below: Served,
     served: Served,
@@ -216,7 +216,7 @@ impl Hanging {
         Some(Hanging { below, served, _folder: scratch })
     }
 
-    /// Stops both, the one below in good health.
+    /// Stops both servers. The server below must be in good health.
     fn end(self) {
         self.below.signal("CONT");
         assert_eq!((self.served.stop(), self.below.stop()), (0, 0));

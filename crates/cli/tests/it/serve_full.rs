@@ -1,4 +1,4 @@
-//! A thin pool that runs full: who may still write, and who is told.
+//! A thin pool that runs full: volumes that can still be written, and reports.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::{scratch, write};
 /// NBD's `ENOSPC`.
 const NO_SPACE: u32 = 28;
 
-/// Serves the pool, with what it says on standard error in `said.txt`.
+/// Serves the pool, with standard error in `said.txt`.
 fn serve(folder: &Path) -> Served {
     let mut command = command(folder, "serve pool.toml");
     command.stderr(File::create(folder.join("said.txt")).expect("a file"));
     Served::spawn(folder, command)
 }
 
-/// Writes new blocks of 1 MiB to a volume until one is refused. Returns how many were taken.
+/// Writes new blocks of 1 MiB to a volume until a write is refused. Returns the number of accepted writes.
 fn fill(served: &Served, volume: &str) -> u64 {
     let mut client = served.client(volume);
     for block in 0..1024 {
@@ -52,7 +52,7 @@ fn a_pool_that_runs_full_says_so_everywhere_and_keeps_what_is_reserved() {
     assert!(!metrics(&served).contains("thermocline_full_since_seconds 1"), "it has room");
     let taken = fill(&served, "big");
     assert!((40..110).contains(&taken), "{taken} MiB");
-    // Whoever has a reservation goes on; others do not.
+    // Volumes with a reserve still take writes; other volumes do not.
     for (volume, mebibytes) in [("second", 16), ("kept", 8)] {
         let mut client = served.client(volume);
         for block in 0..mebibytes {

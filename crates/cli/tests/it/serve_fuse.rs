@@ -39,7 +39,7 @@ pub fn ready(root: bool, programs: &[&str]) -> bool {
     false
 }
 
-/// A pool that is served with its volumes as files in `mnt`, and what is built on them. All of it ends with this, also
+/// A pool served with its volumes as files in `mnt`, and the mounts on these files. Dropping ends everything, also
 /// when a test fails.
 pub struct Stand {
     pub folder: tempfile::TempDir,
@@ -122,7 +122,7 @@ impl Stand {
         self.device = None;
     }
 
-    /// SIGKILL, and nothing of what was on the volumes is used any more.
+    /// Kills the server with SIGKILL, and ends all uses of its volumes.
     pub fn kill(&mut self) {
         drop(self.served.take());
         self.sh("umount -l fs || true");
@@ -346,7 +346,7 @@ fn btrfs_is_made_filled_trimmed_and_checked() {
     is_made_filled_trimmed_and_checked(&BTRFS);
 }
 
-/// What a file must have in it.
+/// The expected contents of a file.
 fn content(name: u64, version: u64) -> Vec<u8> {
     let line = format!("{name} {version} ");
     line.repeat(1 + (name * 37 % 3000) as usize).into_bytes()
@@ -367,7 +367,7 @@ fn write_until_the_end(folder: &Path, ledger: &mut BTreeMap<u64, u64>) -> std::i
     unreachable!("there is no end of numbers")
 }
 
-/// A newer version than the ledger has may be there: the server died before it could say so.
+/// The file may have a newer version than the ledger: the server may die before its answer.
 fn compare(folder: &Path, ledger: &BTreeMap<u64, u64>) {
     for (&name, &version) in ledger {
         let found = std::fs::read(folder.join(name.to_string())).expect("it was flushed");
@@ -403,7 +403,7 @@ fn killed_under_a_file_system_nothing_that_it_flushed_is_lost() {
         stand.kill();
         stand.serve();
         stand.attach();
-        // Mounting replays the journal; after that nothing is to be repaired.
+        // Mounting replays the journal. After the replay, a check must find no errors.
         stand.sh("mount -t ext4 $dev fs");
         compare(&stand.path("fs"), &ledger);
         stand.sh("umount fs; e2fsck -fn $dev");

@@ -1,4 +1,4 @@
-//! A served pool among clients that mean harm: it stays up, serves the others, and its memory is bounded.
+//! A served pool among hostile clients: it stays up, serves good clients, and its memory is bounded.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -85,7 +85,7 @@ fn hostile_clients_harm_nobody() {
     assert_eq!(served.stop(), 0);
 }
 
-/// Clients that announce writes of gigabytes, ask for much and read nothing, and reach beyond the end.
+/// Clients that announce writes of gigabytes, request much data without reading it, and access bytes beyond the end.
 fn greedy(served: &Served) -> Vec<UnixStream> {
     let mut streams = Vec::new();
     for length in [1 << 20, 32 << 20, u64::from(u32::MAX)] {
@@ -132,7 +132,7 @@ impl Peer {
             .map_or_else(|_| Peer::Refused(began.elapsed()), Peer::In)
     }
 
-    /// Whether the server has not closed it.
+    /// Whether the connection is still open.
     fn is_open(&mut self) -> bool {
         match self {
             Peer::Silent(stream) => {

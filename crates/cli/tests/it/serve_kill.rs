@@ -1,4 +1,4 @@
-//! Servers that are killed while clients write: what was flushed is found again, over NBD.
+//! Servers killed while clients write: flushed data is found again, over NBD.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use super::serve::{Served, format_for, format_tiered, run};
 use crate::{numbers, scratch};
 
 pub const BLOCK: usize = 4096;
-/// Blocks of volume `main` that are written.
+/// Number of written blocks of volume `main`.
 pub const SPAN: u64 = 4096;
 const DEPTH: usize = 16;
 
-/// What is known of a block: the newest version that was sent, and the newest that must be there.
+/// Known versions of a block: the newest sent version, and the newest flushed version.
 #[derive(Clone, Copy, Default)]
 pub struct Known {
     pub sent: u32,
     pub durable: u32,
 }
 
-/// How many blocks must be there.
+/// Number of blocks with a flushed version.
 pub fn durable(ledger: &[Known]) -> usize {
     ledger.iter().filter(|known| known.durable > 0).count()
 }
 
-/// A block that says which it is.
+/// A block stamped with its address and version.
 fn stamped(lba: u64, version: u32) -> Vec<u8> {
     let mut rng = Rng::new(lba << 32 | u64::from(version));
     let mut block = Vec::with_capacity(BLOCK);
@@ -103,7 +103,7 @@ pub fn compare(client: &mut Client<impl std::io::Read + std::io::Write>, ledger:
     }
 }
 
-/// Compares what was read of a block.
+/// Compares the bytes read of a block with its known versions.
 pub fn compare_block(lba: usize, known: &mut Known, block: &[u8]) {
     if block.iter().all(|&byte| byte == 0) {
         assert_eq!(known.durable, 0, "block {lba} is lost");
@@ -155,7 +155,7 @@ fn killed_at_any_moment_nothing_that_clients_flushed_is_lost() {
     kill_and_compare(|folder| format_for(folder, "auto"), 25, 500);
 }
 
-/// Where the server has a thread of its own.
+/// With the server on its own thread.
 #[test]
 fn killed_at_any_moment_nothing_is_lost_with_threads() {
     kill_and_compare(|folder| format_for(folder, "threads"), 12, 500);

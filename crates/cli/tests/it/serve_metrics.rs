@@ -1,4 +1,4 @@
-//! Metrics: times, bytes at risk, what a simulated drive does inside, and what dashboards read.
+//! Metrics: times, bytes at risk, counters of a simulated drive, and metrics for dashboards.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -14,7 +14,7 @@ use super::serve_fuse;
 use super::serve_scrubs::schedule_scrubs;
 use crate::{numbers, repository, scratch, write};
 
-/// What a server tells on `/metrics`.
+/// The metrics of a server.
 pub fn metrics(served: &Served) -> String {
     let socket = served.folder.join("pool.status.sock");
     let mut stream = UnixStream::connect(socket).expect("it listens");
@@ -70,7 +70,7 @@ fn memory_is_told_by_parts_and_as_the_system_counts_it() {
     assert!(metric(&text, "memory_bytes{part=\"placement\"}").is_some(), "{text}");
 }
 
-/// A new pool that flushes nothing on its own.
+/// A new pool without flushes of its own.
 fn format_without_flushes(folder: &Path) {
     format(folder);
     let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
@@ -152,7 +152,7 @@ fn what_nobody_flushes_becomes_durable_all_the_same() {
     write(folder, "pool.toml", text + "[serve]\nflush_after = 1\n");
     let served = Served::start(folder, "");
     served.client("main").call(Command::Write, 0, 0, 0, &[1; 4096]).expect("written");
-    // Nobody is connected any more.
+    // All clients have disconnected.
     let began = Instant::now();
     while served.status()["engine"]["at_risk_bytes"] != 0 {
         assert!(began.elapsed() < PATIENCE, "{}", served.status());
@@ -256,7 +256,7 @@ fn a_pool_on_simulated_zones_is_served_again_and_again() {
     assert_eq!(served.stop(), 0);
 }
 
-/// What waits in memory is on no device yet, and hosts have written it all the same.
+/// Data that waits in memory counts as host writes, although no device has it.
 #[test]
 fn what_hosts_write_counts_when_it_is_answered() {
     let folder = scratch();
@@ -289,7 +289,7 @@ fn what_each_volume_costs_adds_up() {
     let served = Served::start(folder, "");
     let mut second = served.client("second");
     second.call(Command::Write, flag::FUA, 0, 0, &[3; 1 << 20]).expect("written");
-    // Enough that garbage collection has to copy.
+    // Enough writes that garbage collection must copy data.
     let mut main = served.client("main");
     let (span, length) = ((48 << 20) / 4096 - 4, 16 << 10);
     for lba in numbers(span).take((400 << 20) / length) {

@@ -1,4 +1,4 @@
-//! Pools with a mirrored fast device: either side may be lost, and what was flushed is read.
+//! Pools with a mirrored fast device: flushed data survives the loss of either side.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -223,7 +223,7 @@ fn a_side_that_was_away_is_never_taken_for_current() {
     run(folder, "serve pool.toml").refused(2);
     run(folder, "device keep pool.toml a.img").ok();
     write_and_kill(Served::start(folder, ""), &mut ledger, &mut rng);
-    // The older one is there alone: it lacks what was flushed.
+    // Only the older side is present, and it lacks flushed data.
     fs::rename(folder.join("away.img"), &b).expect("it is there");
     fs::rename(&a, folder.join("away.img")).expect("it is there");
     let alone = run(folder, "serve pool.toml").refused(2);
@@ -236,7 +236,7 @@ fn a_side_that_was_away_is_never_taken_for_current() {
     let named = run(folder, "device replace pool.toml b.img").refused(2);
     assert!(named.contains("--yes-destroy"), "{named}");
     run(folder, "device replace pool.toml b.img --yes-destroy b.img").ok();
-    // Whichever path is which side makes no difference.
+    // The sides' paths may be swapped.
     fs::rename(&a, folder.join("c.img")).expect("it is there");
     fs::rename(&b, &a).expect("it is there");
     fs::rename(folder.join("c.img"), &b).expect("it is there");

@@ -1,5 +1,4 @@
-//! What people do by mistake to a pool that is served, or is to be: it is refused with the remedy, nothing is lost, and
-//! nothing is left behind.
+//! Mistakes of operators with a served pool: each is refused with a remedy, loses no data, and leaves no files behind.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,7 +65,7 @@ fn who_serves_a_pool_is_known_by_other_settings_too() {
     assert_eq!(served.stop(), 0);
 }
 
-/// A server that was stopped, or is stuck, takes connections and says nothing.
+/// A suspended or stuck server accepts connections and never answers.
 #[test]
 fn a_server_that_does_not_answer_is_named() {
     let folder = scratch();
@@ -250,7 +249,7 @@ fn a_failure_names_what_failed() {
     }
 }
 
-/// Files that may not grow beyond a limit fail as devices do.
+/// Writes beyond a file size limit fail like device errors.
 #[test]
 fn a_change_of_a_pool_that_has_failed_is_refused_with_the_reason_and_what_to_do() {
     let folder = scratch();

@@ -1,5 +1,5 @@
-//! A database on a file system on a loop device on a volume, with the server killed under it: no commit that a client
-//! was told of is lost.
+//! A database on a file system on a loop device on a volume, with the server killed under the database: no acknowledged
+//! commit is lost.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::serve_fuse::{Stand, ready};
 use crate::forgetful::Forgetful;
 use crate::{numbers, write};
 
-/// How often the server is killed: 4 times, or as often as the environment says.
+/// Number of kills of the server: 4, or the number in the environment.
 fn kills() -> usize {
     let kills = std::env::var("KILLS").ok();
     kills.map_or(4, |kills| kills.parse().expect("KILLS is a number"))

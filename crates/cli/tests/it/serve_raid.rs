@@ -1,4 +1,4 @@
-//! Pools on striped groups: any member may be lost where there is parity, and what was flushed is read.
+//! Pools on striped groups: with parity, flushed data survives the loss of any member.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn group(served: &Served) -> Value {
     served.status()["raids"][0].clone()
 }
 
-/// Each member in turn is not there: the pool checks, and all of it can be read.
+/// Each member is missing in turn: `check` passes, and all data can be read.
 fn check_without_each(folder: &Path) {
     for name in ["a", "b", "c"] {
         let (path, away) = (folder.join(format!("{name}.img")), folder.join("away.img"));
@@ -136,7 +136,7 @@ fn a_member_lost_while_another_is_filled_is_refused_by_name() {
     assert!(durable(&ledger) > 50);
 }
 
-/// Members that are missing, older or swapped are told apart by what is on them.
+/// Missing, older and swapped members are recognised by their labels.
 #[test]
 fn a_member_that_was_away_is_never_taken_for_current() {
     let folder = scratch();
@@ -157,7 +157,7 @@ fn a_member_that_was_away_is_never_taken_for_current() {
         assert!(names.iter().all(|name| refused.contains(&**name)), "{refused}");
         fs::rename(folder.join("away.img"), gone).expect("it is there");
     }
-    // With the others there it is filled.
+    // With the other members present, the older member is filled.
     let served = Served::start(folder, "");
     compare(&mut served.client("main"), &mut ledger);
     served.wait_until_whole("raids");

@@ -1,4 +1,4 @@
-//! What clients ask of served volumes, recorded as a trace.
+//! Requests of clients to served volumes, recorded as a trace.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use thermocline_nbd::protocol::request::Command as Nbd;
 use super::serve::{PATIENCE, Served, format, run};
 use crate::{scratch, write};
 
-/// What `lab analyze` finds in the trace: requests and bytes by operation, and volumes.
+/// Findings of `lab analyze` in the trace: requests and bytes by operation, and volumes.
 fn found(folder: &Path, file: &str) -> Value {
     run(folder, &format!("lab analyze --quick --json --trace {file}")).json()
 }
@@ -50,7 +50,7 @@ fn what_clients_asked_is_a_trace_that_the_lab_takes() {
         assert_eq!(requests(&found, "flush").0, 1, "{file}");
         let third = format!("lab analyze --quick --json --trace {file} --volume third");
         assert_eq!(requests(&run(folder, &third).json(), "write"), (1, 1024), "{file}");
-        // Whoever starts the service again the same way, such as systemd, gets a second file.
+        // A restart with the same arguments, as by systemd, writes a second file.
         let served = Served::start(folder, &format!("--record-trace {file}"));
         let mut client = served.client("main");
         client.call(Nbd::Write, 0, 0, 0, &[1; 4096]).expect("written");

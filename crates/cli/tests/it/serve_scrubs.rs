@@ -11,7 +11,7 @@ use super::serve::{PATIENCE, Served, format_striped, run};
 use super::serve_damage::{block, spoil_in};
 use crate::scratch;
 
-/// Waits until a scrub has ended; returns what is reported of scrubs.
+/// Waits for the end of a scrub. Returns the report on scrubs.
 fn scrubbed(served: &Served) -> Value {
     let began = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What the settings say of serving, and volumes that come while a pool is served.
+//! Settings of the server, and volumes added while a pool is served.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;

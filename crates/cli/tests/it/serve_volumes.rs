@@ -1,4 +1,4 @@
-//! Volumes that grow, shrink and go while their pool is served.
+//! Volumes that grow, shrink and are deleted while their pool is served.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::{scratch, write};
 /// NBD's `ESHUTDOWN`.
 const GONE: u32 = 108;
 
-/// Waits until a command succeeds: a server notices a little later that a client went.
+/// Waits until a command succeeds: a server notices a departed client with a delay.
 #[track_caller]
 fn in_the_end(folder: &Path, arguments: &str) {
     let began = Instant::now();
@@ -32,7 +32,7 @@ fn in_the_end(folder: &Path, arguments: &str) {
     }
 }
 
-/// What a running server knows of its volumes: names and MiB.
+/// Names and sizes in MiB of a running server's volumes.
 fn volumes(served: &Served) -> Vec<(String, u64)> {
     let status = served.status();
     let volumes = status["volumes"].as_array().expect("a list").iter();
@@ -209,12 +209,12 @@ fn files_come_grow_and_go_with_their_volumes() {
     assert_eq!(served.stop(), 0);
 }
 
-/// What of a volume was destaged, in MiB.
+/// Destaged data of a volume, in MiB.
 fn destaged(served: &Served, index: usize) -> u64 {
     served.status()["volumes"][index]["destaged_bytes"].as_u64().expect("bytes") >> 20
 }
 
-/// Writes all of the first 48 MiB of a volume, as fast as it goes.
+/// Writes the first 48 MiB of a volume, without pauses.
 fn fill(client: &mut Client<UnixStream>) {
     for lba in 0..48 {
         client.call(Command::Write, 0, lba << 20, 0, &[4; 1 << 20]).expect("written");
@@ -300,7 +300,7 @@ fn a_volume_keeps_to_its_limits_and_others_do_not_wait_for_it() {
     let limits = |served: &Served| served.status()["volumes"][2]["limits"].clone();
     assert_eq!(limits(&served), serde_json::json!({ "share": 2, "bandwidth_bytes": 4096 }));
     let mut slow = served.client("slow");
-    // The first is within any limit. The second waits for four minutes, if nobody lifts it.
+    // The first write is within the limit. The second write waits four minutes unless the limit is lifted.
     slow.call(Command::Write, 0, 0, 0, &[1; 1020 << 10]).expect("written");
     let waiting = std::thread::spawn(move || {
         slow.call(Command::Write, 0, 1020 << 10, 0, &[2; 4096]).expect("written");

@@ -8,7 +8,7 @@ use super::{lab_in, scratch, write};
 const RUN: &str = "run --stack raw:ideal --workload zipf:0.9 --span 16MiB --drive-writes 3 --set device.op=0.2 \
                    --set device.unit=256KiB --victim fifo --queue-depth 4 --seed 7";
 
-/// A record without what a run costs the machine and how it was asked for.
+/// A record without the machine's costs and the command of the run.
 fn figures(mut record: Value) -> Value {
     let fields = record.as_object_mut().expect("an object");
     for field in ["host_blocks_per_cpu_second", "peak_rss_bytes", "command"] {
@@ -72,7 +72,7 @@ fn a_sweep_runs_each_combination_once_and_finds_it_again() {
     let cached: Vec<bool> =
         more["cells"].as_array().expect("cells").iter().map(|c| c["cached"] == true).collect();
     assert_eq!(cached, [true, false, true], "only what is missing is run");
-    // What is not whole is run again.
+    // Incomplete records are run again.
     let kept =
         folder.path().join("kept").join(format!("{}.json", cells[0]["key"].as_str().unwrap_or("")));
     std::fs::write(&kept, "{").expect("writable");

@@ -1,4 +1,4 @@
-//! What an option would buy: equal media, equal volume, and nothing said that was not run.
+//! The benefit of options: equal media, equal volume, and figures of runs only.
 
 use serde_json::Value;
 

@@ -52,7 +52,7 @@ struct Report {
 }
 
 impl LostVolume {
-    /// The first [`SHOWN`] ranges as text. `what` describes the ranges.
+    /// The first `SHOWN` ranges as text. `what` describes the ranges.
     pub fn listed(&self, what: &str) -> String {
         let LostVolume { name, bytes, ranges } = self;
         let (bytes, count) = (Bytes(*bytes), ranges.len());
