@@ -140,7 +140,8 @@ impl Operator for StandardError {
 /// size. Without a reserve, new threads may find no memory. Chosen, not measured.
 const RESERVED: (&str, &str) = ("MIMALLOC_RESERVE_OS_MEMORY", "64MiB");
 
-/// Restarts the program with reserved memory if the address space is limited (`ulimit -v`; proc(5)).
+/// Restarts the program with reserved memory if the address space is limited (`ulimit -v`; proc(5)) and the
+/// environment sets no reserve.
 ///
 /// # Errors
 /// When the program cannot be restarted.
