@@ -604,13 +604,12 @@ impl<P> WriteCache<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn staged(class: u8) -> Staged<()> {
+impl<P> Staged<P> {
+    /// A new block of volume 1 that waits to be written.
+    pub(crate) fn of_class(class: u8, payload: P) -> Staged<P> {
         Staged {
             volume: 0,
-            id: VolumeId(0),
+            id: VolumeId(1),
             copy: false,
             replaces: false,
             alive: true,
@@ -621,17 +620,22 @@ mod tests {
             ticket: 0,
             old: None,
             owners: Owners::Nobody,
-            payload: (),
+            payload,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn queues_come_in_the_order_in_which_their_first_blocks_came() {
         let mut cache = WriteCache::new(4, 255);
         for class in [2, 0, 2, 3] {
-            cache.push(staged(class), Time::ZERO);
+            cache.push(Staged::of_class(class, ()), Time::ZERO);
         }
-        cache.push_copy(staged(1));
+        cache.push_copy(Staged::of_class(1, ()));
         let mut order = vec![7];
         cache.oldest_first(&mut order);
         assert_eq!(order, [4, 0, 6], "classes 2, 0 and 3; copies are apart");
@@ -645,7 +649,7 @@ mod tests {
         let mut cache = WriteCache::new(1, 255);
         let slots =
             |cache: &WriteCache<()>| (cache.slots.capacity() * size_of::<Staged<()>>()) as u64;
-        (0..3).for_each(|_| _ = cache.push(staged(0), Time::ZERO));
+        (0..3).for_each(|_| _ = cache.push(Staged::of_class(0, ()), Time::ZERO));
         assert_eq!(cache.memory_bytes(), slots(&cache) + 3 * 4096);
         cache.flying = 2;
         assert_eq!(cache.memory_bytes(), slots(&cache) + 5 * 4096);

@@ -397,11 +397,11 @@ fn log_config(
             _ => unreachable!("every key has an arm"),
         }
     };
-    LogOptions::keys()
-        .into_iter()
-        .map(|(key, _)| (value(&key), key))
-        .map(|(value, key)| (key, value))
-        .collect()
+    let with_value = |(key, _): (String, _)| {
+        let value = value(&key);
+        (key, value)
+    };
+    LogOptions::keys().into_iter().map(with_value).collect()
 }
 
 /// The units under a log: written shares come from the drive, valid shares from the log. Without zones only the drive

@@ -148,7 +148,7 @@ mod tests {
     use thermocline_format::{Generation, OpenUnit};
 
     use super::*;
-    use crate::engine::parts::testing::{free, parts, staged};
+    use crate::engine::parts::testing::{free, parts};
     use crate::write_cache::Staged;
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
         // 12 are opened, and a quarter of the table is held.
         p.config.max_listed_units = 16;
         assert!(p.table_has_last_room() && !p.may_open(Class(0)));
-        p.cache.push_first(Staged { replaces: true, ..staged(()) });
+        p.cache.push_first(Staged { replaces: true, ..Staged::of_class(0, ()) });
         assert!(p.cache.has_replacements() && p.may_open(Class(0)));
     }
 }

@@ -271,7 +271,7 @@ mod tests {
         let mut policy = MultiQueue::new(4);
         let far = |n: u64| Lba(QUEUE_CHUNK * n);
         (0..8).for_each(|now| _ = policy.place(Write::plain(far(1), now)));
-        // The hottest chunk waited 1 access. Others are written once each, so that queues see accesses.
+        // The hottest chunk waited 1 access. Single writes of further chunks make the queues see accesses.
         assert_eq!((policy.lifetime, policy.chunks.get(Lba(1)).queue), (1, 2));
         policy.place(Write::plain(far(2), 8));
         assert_eq!(policy.chunks.get(Lba(1)).queue, 2, "not expired yet");

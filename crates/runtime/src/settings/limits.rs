@@ -7,9 +7,8 @@ use thermocline_format::{BLOCK_BYTES, MAX_VOLUME_BLOCKS};
 use thermocline_types::{Bytes, beyond};
 
 use super::Settings;
+use super::pool::THREADS;
 
-/// Threads of `device.threads`.
-const THREADS: RangeInclusive<u32> = 1..=1024;
 /// Bytes of a device: half of what an offset in a file can name (`off_t`).
 const DEVICE: RangeInclusive<Bytes> = Bytes(1)..=Bytes(4 << 60);
 /// Bytes of a unit.

@@ -14,11 +14,11 @@ use crate::storage::IoEngine;
 
 const FILL_RATE: RangeInclusive<Bytes> = Bytes::mib(1)..=Bytes(1 << 40);
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
-const THREADS: RangeInclusive<u32> = 1..=1024;
+pub(super) const THREADS: RangeInclusive<u32> = 1..=1024;
 /// Default maximum of open files per process on Linux (`fs.nr_open`).
-const CONNECTIONS: RangeInclusive<u32> = 1..=1 << 20;
+pub(super) const CONNECTIONS: RangeInclusive<u32> = 1..=1 << 20;
 /// Up to a day. Chosen, not measured.
-const PATIENCE: RangeInclusive<u32> = 0..=86_400;
+pub(super) const PATIENCE: RangeInclusive<u32> = 0..=86_400;
 
 settings! {
     /// Settings of an open pool beside those of its engine; `None` is the default.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Settings;
+use super::pool::{CONNECTIONS, PATIENCE};
 use crate::{Pool, PoolUpkeep, VolumeLimits};
 
 /// How a pool is served; `None` is the default of the server, and its command line goes before all of this.
@@ -44,11 +45,10 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
-    /// Connections at once that can be asked for: the default maximum of open files per process on Linux
-    /// (`fs.nr_open`).
-    pub const CONNECTIONS: RangeInclusive<u64> = 1..=1 << 20;
-    /// Seconds of patience that can be asked for: up to a day. Chosen, not measured.
-    pub const PATIENCE: RangeInclusive<u64> = 0..=86_400;
+    /// Bounds of [`ServeSettings::connections`].
+    pub const CONNECTIONS: RangeInclusive<u64> = wide(&CONNECTIONS);
+    /// Bounds of [`ServeSettings::patience`], in seconds.
+    pub const PATIENCE: RangeInclusive<u64> = wide(&PATIENCE);
     const FLUSH_AFTER: RangeInclusive<u64> = 0..=86_400;
 
     /// Paths as seen from where `folder` is seen.
@@ -98,6 +98,11 @@ impl ServeSettings {
             ((*key).to_owned(), reason.to_owned())
         })
     }
+}
+
+/// The same bounds for a longer type.
+const fn wide(range: &RangeInclusive<u32>) -> RangeInclusive<u64> {
+    *range.start() as u64..=*range.end() as u64
 }
 
 /// Whether a text has the form of an address. Listening shows whether the address is available.

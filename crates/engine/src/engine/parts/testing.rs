@@ -4,12 +4,11 @@ use thermocline_format::{
     Epoch, Generation, Geometry, Location, LogicalBlock, MapEntry, MediaClass, OpenUnit,
     PoolDevice, PoolId, Revision, Sequence, Superblock, VolumeId, VolumeName,
 };
-use thermocline_types::{Class, UnitId};
+use thermocline_types::UnitId;
 
 use crate::config::{Config, DestageConfig};
 use crate::engine::{Parts, Phase};
 use crate::request::{Action, Extent, RequestId};
-use crate::write_cache::{Owners, Staged};
 
 /// Those of a pool of 64 units of a MiB of which none is free, with one volume of 1024 blocks.
 pub(crate) fn parts() -> Parts<()> {
@@ -24,25 +23,6 @@ pub(crate) fn tiered(destage: DestageConfig) -> Parts<()> {
     let devices = [device(MediaClass::Capacity, 64, 0), device(MediaClass::Fast, 32, 64)];
     let geometry = Geometry::of_devices(LogicalBlock::B4096, 256, &devices);
     parts_of(Config { destage, ..Config::new(geometry.expect("sound units")) })
-}
-
-/// A block in class 0 that waits to be written.
-pub(crate) fn staged<P>(payload: P) -> Staged<P> {
-    Staged {
-        volume: 0,
-        id: VolumeId(1),
-        copy: false,
-        replaces: false,
-        alive: true,
-        acknowledged: true,
-        crc: 0,
-        lba: 0,
-        class: Class(0),
-        ticket: 0,
-        old: None,
-        owners: Owners::Nobody,
-        payload,
-    }
 }
 
 /// The same with other settings.

@@ -42,7 +42,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::parts::testing::staged;
+    use crate::write_cache::Staged;
 
     /// A block with the given packed size.
     #[derive(Clone, Debug)]
@@ -74,8 +74,10 @@ mod tests {
     fn packed(block: LogicalBlock, bytes: &[usize]) -> (Option<(u32, u16)>, u64) {
         let geometry = Geometry::new(block, 2048, 64, [0, 1].map(UnitId)).expect("sound units");
         let mut p = Parts::new(Config::new(geometry), 1, PoolId([7; 16]));
-        let slots: Vec<u32> =
-            bytes.iter().map(|bytes| p.cache.push(staged(Packs(*bytes)), Time::ZERO)).collect();
+        let slots: Vec<u32> = bytes
+            .iter()
+            .map(|bytes| p.cache.push(Staged::of_class(0, Packs(*bytes)), Time::ZERO))
+            .collect();
         let packed = Sealer::default().pack_one(&mut p, &slots);
         let said = packed.map(|(_, said)| (u32::from(said.entry), said.bytes));
         (said, p.stats.pack_tried_blocks)
