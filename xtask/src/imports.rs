@@ -1,7 +1,7 @@
 //! Who may import whom.
 //!
 //! Imports go one way only, so that a simulated drive can host any layer, the report can be made from a record of any
-//! origin, and pure crates stay pure. `docs/ARCHITECTURE.md` says the same in words.
+//! origin, and pure crates stay pure. `docs/develop/ARCHITECTURE.md` says the same in words.
 
 use anyhow::Result;
 

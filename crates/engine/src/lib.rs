@@ -4,8 +4,8 @@
 //! for hosts. The engine does no I/O, reads no clock and starts no thread; a driver does, in a simulation or for real.
 //! User data never passes through the engine, which moves handles ([`Payload`]).
 //!
-//! `docs/FORMAT.md` describes the media format and the recovery from a crash at any moment; `docs/FAULTS.md` the
-//! guarantees.
+//! `docs/develop/FORMAT.md` describes the media format and the recovery from a crash at any moment;
+//! `docs/use/FAULTS.md` the guarantees.
 //!
 //! Invariants:
 //! * Equal inputs in equal order give equal outputs.

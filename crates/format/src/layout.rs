@@ -1,5 +1,5 @@
-//! The layout of every structure, stated here and nowhere else in code. `docs/FORMAT.md` and `docs/GROUPS.md` say the
-//! same in tables, and a test compares them.
+//! The layout of every structure, stated here and nowhere else in code. `docs/develop/FORMAT.md` and
+//! `docs/use/GROUPS.md` say the same in tables, and a test compares them.
 //!
 //! Invariants:
 //! * All numbers are little-endian and no field needs alignment, so no structure has padding that it does not name.

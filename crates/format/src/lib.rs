@@ -1,8 +1,8 @@
 //! What the log engine writes to media, as pure encode and decode: chunks, superblocks, pages of maps and of the unit
 //! table, and what groups keep beside them.
 //!
-//! `docs/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to; `docs/GROUPS.md` the
-//! same of groups.
+//! `docs/develop/FORMAT.md` describes the bytes, the order of recovery and what every writer must keep to;
+//! `docs/use/GROUPS.md` the same of groups.
 //!
 //! Invariants:
 //! * No decoder panics or computes with an unchecked number, whatever the bytes; lengths are bounded before use.

@@ -1,6 +1,6 @@
 //! The labels of a group's members, the places of its units on them, and the log of partial rows.
 //!
-//! The engine does not know groups. `docs/GROUPS.md` describes the layout.
+//! The engine does not know groups. `docs/use/GROUPS.md` describes the layout.
 
 mod label;
 mod log;

@@ -2,7 +2,7 @@
 
 use crate::repo::{File, Violation};
 
-const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const ARCHITECTURE: &str = "docs/develop/ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
 const DECISIONS: &str = "docs/adr/";
 

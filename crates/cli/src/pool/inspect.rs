@@ -20,7 +20,7 @@ use super::{Broken, CODES, print};
 /// Arguments of `inspect`.
 #[derive(Args)]
 #[command(after_help = format!("\
-The structures are those of docs/FORMAT.md, as they are on the media: what happened since the last checkpoint is in the
+The structures are those of docs/develop/FORMAT.md, as they are on the media: what happened since the last checkpoint is in the
 chunks, not yet in the map.
 
 Examples:

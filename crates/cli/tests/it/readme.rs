@@ -79,9 +79,9 @@ fn every_command_of_the_readme_works_from_the_program_alone() {
 
 #[test]
 fn the_page_of_settings_is_what_the_program_prints() {
-    let page = std::fs::read_to_string(repository().join("docs/SETTINGS.md")).unwrap();
+    let page = std::fs::read_to_string(repository().join("docs/use/SETTINGS.md")).unwrap();
     let folder = scratch();
     let example = super::serve::run(folder.path(), "format --example").ok();
-    let again = "```toml of docs/SETTINGS.md differs from `thermocline format --example`";
+    let again = "```toml of docs/use/SETTINGS.md differs from `thermocline format --example`";
     assert!(page.contains(&format!("```toml\n{example}```\n")), "{again}");
 }

@@ -1,7 +1,7 @@
 //! Making a pool, and opening one: from what is on the device to an engine that takes requests.
 //!
-//! `docs/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Only the last steps write. Pages of the map
-//! are loaded later: what the tail changes is kept in patches.
+//! `docs/develop/FORMAT.md`, section 6, has the steps, ADR 0063 why they are sound. Only the last steps write. Pages of
+//! the map are loaded later: what the tail changes is kept in patches.
 
 mod asking;
 mod bases;

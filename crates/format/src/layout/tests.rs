@@ -1,4 +1,4 @@
-//! `docs/FORMAT.md` and `docs/GROUPS.md` say what the code does.
+//! `docs/develop/FORMAT.md` and `docs/use/GROUPS.md` say what the code does.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -11,8 +11,10 @@ use crate::{
     MIN_UNIT_BYTES, PAGE_ENTRIES, PAGE_UNITS,
 };
 
-const DOCUMENTS: [&str; 2] =
-    [include_str!("../../../../docs/FORMAT.md"), include_str!("../../../../docs/GROUPS.md")];
+const DOCUMENTS: [&str; 2] = [
+    include_str!("../../../../docs/develop/FORMAT.md"),
+    include_str!("../../../../docs/use/GROUPS.md"),
+];
 
 /// The cells of the rows of the table that follows the comment `marker`, without head and rule.
 fn table(marker: &str) -> Vec<Vec<&'static str>> {

@@ -42,7 +42,7 @@ const RESERVE: u8 = 2;
 /// Five fixed rules cover the cases in which published schemes take turns in winning: rewrite intervals, long-term and
 /// short-term rewrite rates, no separation, and survivors apart. All are functions of one history per block, so each
 /// can run on a miniature drive of a sample of the blocks beside the real one, which follows the one that copied least.
-/// `docs/PLACEMENT.md` has the argument for each part, and what did not work.
+/// `docs/use/PLACEMENT.md` has the argument for each part, and what did not work.
 ///
 /// Over a drive that mixes units, a miniature of the drive counts the copies of the drive too.
 ///

@@ -6,7 +6,7 @@
 use thermocline_engine::Payload;
 use thermocline_format::{Expected, Geometry, Packer};
 
-/// The share of blocks that pack, unless `log.packs` says another. `docs/VALIDATION.md` names the pages behind the
+/// The share of blocks that pack, unless `log.packs` says another. `docs/use/VALIDATION.md` names the pages behind the
 /// share.
 pub const PACKS: f64 = 1.0;
 

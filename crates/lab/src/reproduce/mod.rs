@@ -187,7 +187,7 @@ pub const EXPERIMENTS: [Experiment; 24] = [
              pages, of 64 KiB and more in the mean or less. A hint is a lifetime by rewrites of the kind against the mean: \
              4 times and more (short), 1 (medium), 1/2 (long), less (extreme)",
             "auto finds its rule on miniature drives that are cleaned as the log would, which is not how this drive is",
-            "the effect grows with the unit of erasure: see docs/VALIDATION.md. Cassandra runs with units of 8 MiB: its files \
+            "the effect grows with the unit of erasure: see docs/use/VALIDATION.md. Cassandra runs with units of 8 MiB: its files \
              are written and replaced whole, smaller units die whole as well, and every choice has a WAF of 1.00",
             "the traces have writes only, as they left the page cache; latency is that of a write command in simulated \
              time. Throughput counts commands, which differ in size between traces",

@@ -19,7 +19,7 @@ fn every_value_of_a_class_is_known_has_a_source_and_can_be_replaced() {
                 let sourced =
                     |source: &String| key == *source || key.starts_with(&format!("{source}."));
                 assert!(sources.keys().any(sourced), "{name}: {key}");
-                let explained = include_str!("../../../../docs/PROFILES.md");
+                let explained = include_str!("../../../../docs/use/PROFILES.md");
                 assert!(explained.contains(&format!("| `integrity.{key}` |")), "{key}");
             }
         }

@@ -23,7 +23,7 @@ fn leaves(prefix: &str, table: &toml::Table, out: &mut Vec<String>) {
 
 #[test]
 fn every_key_is_explained_to_users() {
-    let explained = include_str!("../../../../docs/PROFILES.md");
+    let explained = include_str!("../../../../docs/use/PROFILES.md");
     for name in names() {
         let mut keys = Vec::new();
         leaves("", &builtin(name).unwrap().parse().unwrap(), &mut keys);

@@ -254,7 +254,7 @@ pub fn attempt(pools: &[Forge], bytes: &[u8]) -> Result<Outcome, String> {
     pool.attempt(&mut bytes).map_err(|why| why.replace(&*pool.folder.path().to_string_lossy(), ""))
 }
 
-/// Labels and heads of logs of a member: `docs/GROUPS.md`.
+/// Labels and heads of logs of a member: `docs/use/GROUPS.md`.
 fn places(kind: &str) -> Vec<Place> {
     let bytes = RAID_PLACE_BYTES;
     let labels =

@@ -32,7 +32,7 @@ fn pools_whose_labels_nobody_changed_serve() {
     });
 }
 
-/// Bytes of a label of a group: `docs/GROUPS.md`, its label.
+/// Bytes of a label of a group: `docs/use/GROUPS.md`, its label.
 const EVENT: usize = 40;
 const UNITS: usize = 56;
 const UNIT_BLOCKS: usize = 60;

@@ -1,5 +1,5 @@
-//! Where things stand on media: read from the bytes alone, as a program would that knows `docs/FORMAT.md` and nothing
-//! of the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
+//! Where things stand on media: read from the bytes alone, as a program would that knows `docs/develop/FORMAT.md` and
+//! nothing of the engine. So damage can be aimed, and the engine is not asked what is worth hitting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

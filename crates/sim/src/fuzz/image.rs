@@ -32,7 +32,7 @@ const READ: u64 = 512;
 /// handful of walks over all of them. Chosen, not measured.
 const LOOKED_AT: u64 = 1 << 14;
 
-/// Offset of a structure's length in its prefix: `docs/FORMAT.md`, sections 2 and 4.
+/// Offset of a structure's length in its prefix: `docs/develop/FORMAT.md`, sections 2 and 4.
 const CHUNK_LENGTH: usize = 76;
 const SUPERBLOCK_LENGTH: usize = 68;
 

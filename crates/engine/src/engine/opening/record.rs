@@ -1,6 +1,6 @@
 //! Which superblock record an opening believes, and whether the pool can be opened with the devices that are asked for.
 //!
-//! `docs/FORMAT.md`, sections 5.10 and 6, has the rules.
+//! `docs/develop/FORMAT.md`, sections 5.10 and 6, has the rules.
 
 use thermocline_format::{DeviceState, Epoch, Geometry, MediaClass, Superblock};
 use thermocline_types::{DeviceId, UnitId};
