@@ -97,14 +97,14 @@ struct Member {
     /// Whether the member may hold unflushed writes.
     unflushed: bool,
     /// Whether the array reported that the needed member failed.
-    lamented: bool,
+    fault_reported: bool,
 }
 
 impl Member {
     /// A member without commands under way.
     const fn new(standing: MemberState, there: bool) -> Member {
-        let (labelled, place, under_way, unflushed, lamented) = (false, 0, 0, true, false);
-        Member { standing, there, labelled, place, under_way, unflushed, lamented }
+        let (labelled, place, under_way, unflushed, fault_reported) = (false, 0, 0, true, false);
+        Member { standing, there, labelled, place, under_way, unflushed, fault_reported }
     }
 }
 

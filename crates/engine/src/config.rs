@@ -18,7 +18,7 @@ pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
 
 /// Longest time that a completed write waits in memory before it is sent to media. Chosen: short beside the seconds for
 /// which systems keep writes to themselves, long enough to fill chunks at 1000 writes per second.
-pub const LINGER: Time = Time::seconds(1);
+pub const MAX_STAGED_TIME: Time = Time::seconds(1);
 
 /// Most bytes between checkpoints: an amount that replays in minutes.
 const CHECKPOINT: u64 = 1 << 40;
@@ -111,7 +111,7 @@ pub struct Config {
     /// Blocks written by the host that may wait in memory at once; at least [`MAX_IO_BLOCKS`].
     pub max_staged_blocks: u32,
     /// Whether writes complete in memory, as in the volatile cache of a drive, and wait there until they fill a chunk,
-    /// a flush or a write with FUA asks for them, or [`LINGER`] is over. Else they complete on media.
+    /// a flush or a write with FUA asks for them, or [`MAX_STAGED_TIME`] is over. Else they complete on media.
     pub write_cache: bool,
     /// Chunks of a class that may be on their way before further blocks wait for a larger chunk.
     pub write_depth: u32,

@@ -159,7 +159,7 @@ impl<P: Payload> Engine<P> {
         let settled = std::mem::take(&mut self.settled);
         // A request that only stages blocks leaves the engine idle.
         self.settled =
-            self.start(id, request) && settled && !self.sealer.hosts_may_be_ripe(&self.parts);
+            self.start(id, request) && settled && !self.sealer.may_seal_host_data(&self.parts);
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl<P: Payload> Engine<P> {
         self.parts.now = self.parts.now.max(now);
         self.settled &= scrubs.is_none_or(|due| due > self.parts.now);
         if self.parts.cache.due().is_some_and(|due| due <= self.parts.now) {
-            self.parts.cache.hurry_all();
+            self.parts.cache.seal_all_soon();
             self.settled = false;
         }
         self.settled &= self.parts.destage.due().is_none_or(|due| due > self.parts.now);

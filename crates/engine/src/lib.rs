@@ -42,7 +42,9 @@ pub mod wire;
 mod write_cache;
 
 pub use bugs::Bug;
-pub use config::{Config, ConfigError, DestageConfig, GcConfig, LINGER, MAX_IO_BLOCKS, ReadPlan};
+pub use config::{
+    Config, ConfigError, DestageConfig, GcConfig, MAX_IO_BLOCKS, MAX_STAGED_TIME, ReadPlan,
+};
 pub use device::{
     Body, Chunk, DeviceCmd, DeviceError, Done, FoundChunk, FoundChunks, Heal, Members, OpId,
     PageBytes, ReadChunks, UnitCondition, UnitReport, Versions,

@@ -282,7 +282,7 @@ mod counted {
         WaitingFailed: "a write that waits for a page fails with the pool",
         // memory.rs
         PageEvicted: "a page gives its memory back",
-        StageHurried: "what waits in memory is sealed, so that its pages can go",
+        StageSealedEarly: "what waits in memory is sealed, so that its pages can go",
         CheckpointForMemory: "a checkpoint is taken, so that pages can go",
         // unmap.rs
         UnmapWaitsForMemory: "a trim waits for memory for a page",

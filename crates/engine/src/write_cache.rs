@@ -3,7 +3,7 @@
 //! Blocks wait in queues, two for each class: one of the host's blocks, and one of copies and of blocks of failed
 //! writes. Control entries wait in a queue of their own.
 
-mod express;
+mod urgent;
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,11 @@ use slab::Slab;
 use thermocline_format::{BLOCK_BYTES, Entry, Sequence, VolumeId};
 use thermocline_types::{Class, Time};
 
-use crate::config::{Config, LINGER};
+use crate::config::{Config, MAX_STAGED_TIME};
 use crate::map::Value;
 use crate::marks::mark;
 
-use express::Express;
+use urgent::UrgentLane;
 
 /// Waiter for a block or control entry to be on media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ pub(crate) struct WriteCache<P> {
     /// Slots of each class, in the order in which they came: first those of the host, then copies.
     queues: Vec<VecDeque<u32>>,
     /// Slots of the host that left their queues because a flush or a request waits for the blocks.
-    express: Express,
+    urgent: UrgentLane,
     /// Blocks in the queues of the host, by the index of their volume.
     queued: Vec<u32>,
     control: VecDeque<Control>,
@@ -135,13 +135,13 @@ pub(crate) struct WriteCache<P> {
     /// The newest ticket that was given out.
     ticket: u64,
     /// For each class, the newest ticket whose block must be sealed without waiting for a full chunk.
-    hurried: Vec<u64>,
+    awaited_until: Vec<u64>,
     /// Flushes of the host that wait for all blocks up to a ticket to be sealed.
     flushes: VecDeque<(u64, u32)>,
     /// When all staged blocks must be sealed; `None` while no block waits.
     due: Option<Time>,
-    /// Whether a queue of the host may be full, or in a hurry.
-    ripe: bool,
+    /// Whether a queue of the host may be full, or awaited.
+    may_seal: bool,
     /// Blocks of copies, and of failed writes, that wait to be sealed.
     copies: usize,
     /// Staged blocks of failed writes.
@@ -175,16 +175,16 @@ impl<P> WriteCache<P> {
             full,
             slots: Slab::new(),
             queues: (0..2 * classes).map(|_| VecDeque::new()).collect(),
-            express: Express::default(),
+            urgent: UrgentLane::default(),
             queued: Vec::new(),
             control: VecDeque::new(),
             host_blocks: 0,
             flying: 0,
             ticket: 0,
-            hurried: vec![0; classes],
+            awaited_until: vec![0; classes],
             flushes: VecDeque::new(),
             due: None,
-            ripe: false,
+            may_seal: false,
             copies: 0,
             replacements: 0,
         }
@@ -201,10 +201,10 @@ impl<P> WriteCache<P> {
         }
         self.queued[volume] += 1;
         self.queues[queue].push_back(slot);
-        self.ripe |= self.queues[queue].len() >= self.full;
+        self.may_seal |= self.queues[queue].len() >= self.full;
         self.host_blocks += 1;
         if self.due.is_none() {
-            self.due = Some(Time::nanos(now.as_nanos() + LINGER.as_nanos()));
+            self.due = Some(Time::nanos(now.as_nanos() + MAX_STAGED_TIME.as_nanos()));
         }
         slot
     }
@@ -389,14 +389,14 @@ impl<P> WriteCache<P> {
         self.due
     }
 
-    /// Whether a queue of the host may be full, or in a hurry.
-    pub(crate) fn is_ripe(&self) -> bool {
-        self.ripe
+    /// Whether a queue of the host may be full, or awaited.
+    pub(crate) fn may_seal(&self) -> bool {
+        self.may_seal
     }
 
     /// Whether a block waits whose write was acknowledged to the host.
     pub(crate) fn holds_acknowledged(&self) -> bool {
-        let slots = self.queues.iter().step_by(2).flatten().copied().chain(self.express.slots());
+        let slots = self.queues.iter().step_by(2).flatten().copied().chain(self.urgent.slots());
         let mut staged = slots.map(|slot| &self.slots[slot as usize]);
         staged.any(|staged| staged.alive && staged.acknowledged)
     }
@@ -412,7 +412,7 @@ impl<P> WriteCache<P> {
     /// Takes out all blocks of the host that wait.
     pub(crate) fn take_hosts(&mut self) -> Vec<Staged<P>> {
         let queues = self.queues.iter_mut().step_by(2).flat_map(|queue| queue.drain(..));
-        let slots: Vec<u32> = queues.chain(self.express.drain()).collect();
+        let slots: Vec<u32> = queues.chain(self.urgent.drain()).collect();
         self.queued.fill(0);
         self.host_blocks -= slots.len() as u32;
         slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
@@ -423,7 +423,7 @@ impl<P> WriteCache<P> {
     pub(crate) fn give_up(&mut self) -> (Vec<Owner>, Vec<u32>) {
         let mut owners = Vec::new();
         let queues = self.queues.iter_mut().flat_map(|queue| queue.drain(..));
-        for slot in queues.chain(self.express.drain()) {
+        for slot in queues.chain(self.urgent.drain()) {
             mark!(StageFailed);
             drop_out(&mut self.slots[slot as usize], &mut owners);
         }
@@ -432,11 +432,11 @@ impl<P> WriteCache<P> {
         mark!(ControlFailed if !self.control.is_empty());
         owners.extend(self.control.drain(..).flat_map(|control| control.owners));
         let flushes = self.flushes.drain(..).map(|(_, request)| request);
-        (owners, flushes.chain(self.express.drain_flushes()).collect())
+        (owners, flushes.chain(self.urgent.drain_flushes()).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let blocks = !self.express.is_empty() || !self.queues.iter().all(VecDeque::is_empty);
+        let blocks = !self.urgent.is_empty() || !self.queues.iter().all(VecDeque::is_empty);
         self.control.is_empty() && !blocks
     }
 
@@ -461,47 +461,49 @@ impl<P> WriteCache<P> {
     }
 
     /// Has a block of the host sealed without waiting for a full chunk, together with earlier blocks of its class.
-    pub(crate) fn hurry(&mut self, slot: u32) {
+    pub(crate) fn seal_soon(&mut self, slot: u32) {
         let Staged { class, ticket, .. } = self.slots[slot as usize];
-        let hurried = &mut self.hurried[class.index()];
-        *hurried = ticket.max(*hurried);
-        self.ripe = true;
+        let awaited_until = &mut self.awaited_until[class.index()];
+        *awaited_until = ticket.max(*awaited_until);
+        self.may_seal = true;
     }
 
     /// Has a block of the host sealed before all else.
     pub(crate) fn hasten_block(&mut self, slot: u32) {
         let Staged { class, volume, .. } = self.slots[slot as usize];
         let queue = &mut self.queues[host_queue(class)];
-        // A block that is not in the queue is in the express lane already.
+        // A block that is not in the queue is in the urgent lane already.
         if let Some(at) = queue.iter().rposition(|&other| other == slot) {
             queue.remove(at);
             self.queued[usize::from(volume)] -= 1;
             mark!(AwaitedGoesFirst if !queue.is_empty());
-            self.express.push(slot);
-            self.ripe = true;
+            self.urgent.push(slot);
+            self.may_seal = true;
         }
     }
 
-    /// Has all waiting blocks sealed without waiting for full chunks. Returns whether a block was not in a hurry
+    /// Has all waiting blocks sealed without waiting for full chunks. Returns whether a block was not awaited
     /// before.
-    pub(crate) fn hurry_all(&mut self) -> bool {
-        let new = self.waiting() > 0 && self.hurried.iter().any(|ticket| *ticket != self.ticket);
-        self.hurried.fill(self.ticket);
+    pub(crate) fn seal_all_soon(&mut self) -> bool {
+        let new =
+            self.waiting() > 0 && self.awaited_until.iter().any(|ticket| *ticket != self.ticket);
+        self.awaited_until.fill(self.ticket);
         self.due = None;
-        self.ripe = true;
+        self.may_seal = true;
         new
     }
 
-    /// Looks again at whether a queue of the host is full or in a hurry.
-    pub(crate) fn ripen(&mut self) {
-        let ripe = |queue: usize| self.queues[queue].len() >= self.full || self.is_hurried(queue);
-        self.ripe = !self.express.is_empty() || (0..self.queues.len()).step_by(2).any(ripe);
+    /// Updates whether a queue of the host is full or awaited.
+    pub(crate) fn update_may_seal(&mut self) {
+        let may_seal =
+            |queue: usize| self.queues[queue].len() >= self.full || self.is_awaited(queue);
+        self.may_seal = !self.urgent.is_empty() || (0..self.queues.len()).step_by(2).any(may_seal);
     }
 
-    /// Whether the first block of a queue is in a hurry.
-    pub(crate) fn is_hurried(&self, queue: usize) -> bool {
+    /// Whether the first block of a queue is awaited.
+    pub(crate) fn is_awaited(&self, queue: usize) -> bool {
         let first = self.queues[queue].front();
-        first.is_some_and(|&slot| self.slots[slot as usize].ticket <= self.hurried[queue / 2])
+        first.is_some_and(|&slot| self.slots[slot as usize].ticket <= self.awaited_until[queue / 2])
     }
 
     /// The queues of the host in which anything waits, in the order in which their first blocks came.
@@ -523,7 +525,7 @@ impl<P> WriteCache<P> {
         if self.oldest().is_none() {
             return false;
         }
-        self.hurry_all();
+        self.seal_all_soon();
         self.flushes.push_back((self.ticket, request));
         true
     }
@@ -537,11 +539,11 @@ impl<P> WriteCache<P> {
             return self.flush(request);
         }
         self.hasten(volume, queued as usize);
-        if self.express.is_empty() {
+        if self.urgent.is_empty() {
             return false;
         }
-        self.ripe = true;
-        self.express.flush(request);
+        self.may_seal = true;
+        self.urgent.flush(request);
         true
     }
 
@@ -562,28 +564,28 @@ impl<P> WriteCache<P> {
             *queued = 0;
         }
         found.sort_unstable_by_key(|&slot| self.slots[slot as usize].ticket);
-        found.into_iter().for_each(|slot| self.express.push(slot));
+        found.into_iter().for_each(|slot| self.urgent.push(slot));
     }
 
-    /// The class of the first express block whose class `is_apt`.
+    /// The class of the first urgent block whose class `is_apt`.
     pub(crate) fn express_class(&self, is_apt: impl Fn(Class) -> bool) -> Option<Class> {
-        let mut classes = self.express.slots().map(|slot| self.slots[slot as usize].class);
+        let mut classes = self.urgent.slots().map(|slot| self.slots[slot as usize].class);
         classes.find(|class| is_apt(*class))
     }
 
-    /// Takes the first express block whose class `is_apt`.
-    pub(crate) fn pop_express(&mut self, is_apt: impl Fn(Class) -> bool) -> Option<u32> {
-        self.express.pop(|slot| is_apt(self.slots[slot as usize].class))
+    /// Takes the first urgent block whose class `is_apt`.
+    pub(crate) fn pop_urgent(&mut self, is_apt: impl Fn(Class) -> bool) -> Option<u32> {
+        self.urgent.pop(|slot| is_apt(self.slots[slot as usize].class))
     }
 
     /// The blocks that precede all queues.
-    pub(crate) fn express(&mut self) -> &mut Express {
-        &mut self.express
+    pub(crate) fn urgent(&mut self) -> &mut UrgentLane {
+        &mut self.urgent
     }
 
     /// The next flush of a volume for which everything was sealed.
     pub(crate) fn next_volume_flush(&mut self) -> Option<u32> {
-        self.express.next_flush()
+        self.urgent.next_flush()
     }
 
     /// The next flush for which everything was sealed.
@@ -599,7 +601,7 @@ impl<P> WriteCache<P> {
     /// The lowest ticket among the blocks of the host that wait.
     fn oldest(&self) -> Option<u64> {
         let first = self.queues.iter().step_by(2).filter_map(|queue| queue.front().copied());
-        first.chain(self.express.slots()).map(|slot| self.slots[slot as usize].ticket).min()
+        first.chain(self.urgent.slots()).map(|slot| self.slots[slot as usize].ticket).min()
     }
 }
 

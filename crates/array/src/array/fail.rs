@@ -73,14 +73,14 @@ impl<M: Memory> Array<M> {
         if self.can_do_without(member) {
             self.fail(member, fault);
         } else {
-            self.lament(member, fault);
+            self.report_fault(member, fault);
         }
     }
 
     /// Reports once that a needed member failed.
-    pub(super) fn lament(&mut self, member: usize, fault: Fault) {
+    pub(super) fn report_fault(&mut self, member: usize, fault: Fault) {
         let one = &mut self.members[member];
-        if one.standing == MemberState::Out || std::mem::replace(&mut one.lamented, true) {
+        if one.standing == MemberState::Out || std::mem::replace(&mut one.fault_reported, true) {
             return;
         }
         let lacks = |(other, one): (usize, &super::Member)| {

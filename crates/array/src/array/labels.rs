@@ -111,7 +111,7 @@ impl<M: Memory> Array<M> {
                 continue;
             }
             if !self.can_do_without(member) {
-                self.lament(member, fault);
+                self.report_fault(member, fault);
                 return self.give_up(fault);
             }
             self.fail(member, fault);

@@ -419,7 +419,7 @@ impl<M: Memory> Array<M> {
                 }
                 for (member, fault) in faults {
                     if !self.can_do_without(member) {
-                        self.lament(member, fault);
+                        self.report_fault(member, fault);
                     }
                 }
                 Err(fault)

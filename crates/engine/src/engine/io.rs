@@ -357,18 +357,18 @@ impl<P: Payload> Parts<P> {
         };
         let slot = self.cache.push(staged, self.now);
         if owner.is_some() {
-            self.hurry(slot);
+            self.seal_soon(slot);
         }
         self.volumes.map_mut(volume).set(lba, Mapping::Staged(slot));
     }
 
     /// Somebody waits until a staged block is on media.
-    pub(crate) fn hurry(&mut self, slot: u32) {
+    pub(crate) fn seal_soon(&mut self, slot: u32) {
         // Where nothing completes in memory, everybody waits, and whole queues go.
         if self.is_cached() {
             self.cache.hasten_block(slot);
         } else {
-            self.cache.hurry(slot);
+            self.cache.seal_soon(slot);
         }
     }
 
@@ -382,7 +382,7 @@ impl<P: Payload> Parts<P> {
         let before = if early { self.cache.forget_owners(slot) } else { Owners::Nobody };
         self.cache.write_again(slot, crc, payload, owner);
         if owner.is_some() {
-            self.hurry(slot);
+            self.seal_soon(slot);
         }
         before.each().iter().for_each(|owner| self.settle_owners(&[(*owner, 1)]));
     }

@@ -148,8 +148,8 @@ impl<P: Payload> Parts<P> {
         let dirty = tally.dirty + tally.patched > 0;
         let since = self.pages.short_since(self.stats.checkpoints);
         if !dirty || self.stats.checkpoints > since {
-            mark!(StageHurried if self.cache.waiting() > 0);
-            begins |= self.cache.hurry_all();
+            mark!(StageSealedEarly if self.cache.waiting() > 0);
+            begins |= self.cache.seal_all_soon();
         }
         if dirty && !self.due.is_under_way() && self.pages.landing().is_none() {
             mark!(CheckpointForMemory);

@@ -291,7 +291,11 @@ impl<P: Payload> Engine<P> {
     pub(super) fn give_up_waiting(&mut self) -> bool {
         let working = matches!(self.parts.phase, Phase::Open | Phase::Closing);
         let waits = !self.parts.cache.is_empty() || !self.parts.requests.is_empty();
-        if !working || !self.parts.ops.is_empty() || !waits || self.sealer.lingers(&self.parts) {
+        if !working
+            || !self.parts.ops.is_empty()
+            || !waits
+            || self.sealer.waits_for_deadline(&self.parts)
+        {
             return false;
         }
         mark!(WaitingGivenUp);
@@ -344,7 +348,7 @@ impl<P: Payload> Engine<P> {
         let chunk = self.parts.flights.chunk(sequence);
         let unit = chunk.header.origin.location.unit;
         self.parts.space.chunk_answered(class, unit);
-        self.parts.cache.express().answered(sequence);
+        self.parts.cache.urgent().answered(sequence);
         let broken = self.parts.space.broken(unit);
         match result {
             Ok(()) if broken.is_none_or(|block| block > chunk.header.origin.location.block) => {

@@ -74,7 +74,7 @@ impl Sealer {
         while picked.len() < limit
             && let Some(slot) = match queue {
                 Some(queue) => self.next_staged(p, queue, picked.len()),
-                None => self.next_express(p, own, picked.len()),
+                None => self.next_urgent(p, own, picked.len()),
             }
         {
             let current = self.is_current(p, slot);
@@ -100,7 +100,7 @@ impl Sealer {
             p.settle_owners(&owners);
         } else {
             if queue.is_none() {
-                p.cache.express().sealed(p.flights.next(), p.config.media_of(own));
+                p.cache.urgent().sealed(p.flights.next(), p.config.media_of(own));
             }
             self.launch_blocks(p, class, at, &picked, owners);
         }
@@ -151,18 +151,18 @@ impl Sealer {
     }
 
     /// Takes the next block of `class` that goes before all queues; of any of its media if the chunk would be small.
-    fn next_express<P: Payload>(
+    fn next_urgent<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
         class: Class,
         picked: usize,
     ) -> Option<u32> {
-        if let Some(slot) = p.cache.pop_express(|other| other == class) {
+        if let Some(slot) = p.cache.pop_urgent(|other| other == class) {
             return Some(slot);
         }
         let (media, config) = (p.config.media_of(class), &p.config);
         let joins = picked < JOINED;
-        joins.then(|| p.cache.pop_express(|other| config.media_of(other) == media))?
+        joins.then(|| p.cache.pop_urgent(|other| config.media_of(other) == media))?
     }
 
     /// Seals the picked blocks into a chunk at `at` and sends it off.
@@ -246,17 +246,17 @@ impl Sealer {
         let mut worked = p.flights.sealed() > before;
         let tiered = p.config.geometry.is_tiered();
         let media = p.config.host_media();
-        let hosts = self.hosts_may_be_ripe(p)
+        let hosts = self.may_seal_host_data(p)
             && (tiered || p.host_may_seal(media, true) || p.host_may_fill(media));
         if hosts {
-            worked |= self.seal_express(p);
+            worked |= self.seal_urgent(p);
             // The oldest queues come first: the host may have to stop for its debt after any chunk.
             let mut order = std::mem::take(&mut self.order);
             p.cache.oldest_first(&mut order);
             for &queue in &order {
                 let class = class_of(queue);
                 while self.is_to_be_sealed(p, queue) {
-                    let awaited = p.is_cached() && p.cache.is_hurried(queue);
+                    let awaited = p.is_cached() && p.cache.is_awaited(queue);
                     if !self.seal_of_host(p, class, Some(queue), awaited) {
                         break;
                     }
@@ -274,7 +274,7 @@ impl Sealer {
             }
         }
         if hosts {
-            p.cache.ripen();
+            p.cache.update_may_seal();
         }
         p.flush_sealed();
         worked
@@ -294,12 +294,12 @@ impl Sealer {
         may && self.seal(p, class, queue, opens)
     }
 
-    /// Seals the express blocks, which precede all queues. The classes of media do not wait for each other.
-    fn seal_express<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+    /// Seals the urgent blocks, which precede all queues. The classes of media do not wait for each other.
+    fn seal_urgent<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let mut worked = false;
         for media in MediaClass::ALL {
             let is_there = |config: &Config, class| config.media_of(class) == media;
-            while p.cache.express().chunks(media) < p.config.write_depth
+            while p.cache.urgent().chunks(media) < p.config.write_depth
                 && let Some(class) = p.cache.express_class(|class| is_there(&p.config, class))
                 && self.seal_of_host(p, class, None, true)
             {
@@ -310,9 +310,9 @@ impl Sealer {
     }
 
     /// Whether any queue of the host may be to be sealed: what [`Sealer::is_to_be_sealed`] looks at, at a glance.
-    pub(crate) fn hosts_may_be_ripe<P: Payload>(&self, p: &Parts<P>) -> bool {
+    pub(crate) fn may_seal_host_data<P: Payload>(&self, p: &Parts<P>) -> bool {
         let waiting = p.cache.waiting();
-        waiting > 0 && (p.cache.is_ripe() || !p.is_cached() || waiting > self.patient(p))
+        waiting > 0 && (p.cache.may_seal() || !p.is_cached() || waiting > self.patient(p))
     }
 
     /// Blocks of the host beyond which the longest queue is sealed: they leave room for the longest request.
@@ -343,18 +343,18 @@ impl Sealer {
             }
             (false, false) => true,
             (false, true) => {
-                p.cache.is_hurried(queue)
+                p.cache.is_awaited(queue)
                     || p.cache.waiting() > self.patient(p) && p.cache.is_longest(queue)
             }
         }
     }
 
     /// Whether blocks of the host wait in memory, and nothing is to be sealed as yet.
-    pub(crate) fn lingers<P: Payload>(&self, p: &Parts<P>) -> bool {
+    pub(crate) fn waits_for_deadline<P: Payload>(&self, p: &Parts<P>) -> bool {
         let mut copies = (1..p.cache.queues()).step_by(2);
         p.cache.waiting() > 0
             && !p.cache.has_control()
-            && !self.hosts_may_be_ripe(p)
+            && !self.may_seal_host_data(p)
             && (p.cache.copies() == 0 || !copies.any(|queue| self.is_to_be_sealed(p, queue)))
     }
 }
@@ -376,14 +376,14 @@ mod tests {
     }
 
     #[test]
-    fn what_hosts_write_waits_in_memory_until_it_is_hurried() {
+    fn what_hosts_write_waits_in_memory_until_it_is_awaited() {
         let mut p = parts();
         free(&mut p, 8, 40);
         let mut sealer = Sealer::default();
         assert!(p.write_at_once(RequestId(1), blocks(0, 4), &(), 0));
-        assert!(!sealer.seal_ready(&mut p) && sealer.lingers(&p) && chunks(&mut p) == 0);
-        p.cache.hurry_all();
-        assert!(!sealer.lingers(&p) && sealer.seal_ready(&mut p));
+        assert!(!sealer.seal_ready(&mut p) && sealer.waits_for_deadline(&p) && chunks(&mut p) == 0);
+        p.cache.seal_all_soon();
+        assert!(!sealer.waits_for_deadline(&p) && sealer.seal_ready(&mut p));
         assert_eq!((chunks(&mut p), p.cache.waiting()), (1, 0));
     }
 
@@ -392,7 +392,7 @@ mod tests {
         let mut p = parts();
         let mut sealer = Sealer::default();
         assert!(p.write_at_once(RequestId(1), blocks(0, 4), &(), 0));
-        p.cache.hurry_all();
+        p.cache.seal_all_soon();
         assert!(!sealer.seal_ready(&mut p));
         let reserve = p.reserve_of(p.config.host_media());
         free(&mut p, 8, reserve);
@@ -411,7 +411,7 @@ mod tests {
             p.now = Time::micros(id);
             assert!(p.write_at_once(RequestId(id), blocks(7, 1), &(), 0));
         }
-        p.cache.hurry_all();
+        p.cache.seal_all_soon();
         assert!(sealer.seal_ready(&mut p));
         assert_eq!((p.stats.host_blocks_written, p.stats.absorbed_blocks), (1, 2));
     }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use thermocline_engine::{Config, Extent, HostRequest, LINGER, Reply, RequestId};
+use thermocline_engine::{Config, Extent, HostRequest, MAX_STAGED_TIME, Reply, RequestId};
 use thermocline_format::{Geometry, LogicalBlock, VolumeId, VolumeName};
 use thermocline_sim::data::{Arena, Data};
 use thermocline_sim::disk::{Disk, DiskKind, DiskShape, Image, Latency};
@@ -88,7 +88,7 @@ fn writes_wait_in_memory_for_others_and_for_a_second_at_most() {
         assert!(pool.is_complete_at_once(id));
     }
     assert_eq!((pool.chunks(), pool.machine.disk.in_flight()), (before, 0), "they only wait");
-    assert_eq!(pool.machine.engine.poll_timeout(), Some(Time(began.0 + LINGER.0)));
+    assert_eq!(pool.machine.engine.poll_timeout(), Some(Time(began.0 + MAX_STAGED_TIME.0)));
     assert!(pool.machine.turn(), "time passes");
     pool.machine.pump(&mut Vec::new());
     assert!(pool.chunks() > before, "then they go to media");

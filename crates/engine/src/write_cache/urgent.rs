@@ -9,7 +9,7 @@ use thermocline_format::{MediaClass, Sequence};
 
 /// Slots that precede all queues, and the flushes that wait for the slots.
 #[derive(Debug, Default)]
-pub(crate) struct Express {
+pub(crate) struct UrgentLane {
     /// Each slot with its number in order of arrival; numbers rise.
     slots: VecDeque<(u64, u32)>,
     /// The newest number.
@@ -20,7 +20,7 @@ pub(crate) struct Express {
     chunks: Vec<(Sequence, MediaClass)>,
 }
 
-impl Express {
+impl UrgentLane {
     pub(super) fn push(&mut self, slot: u32) {
         self.newest += 1;
         self.slots.push_back((self.newest, slot));
@@ -62,7 +62,7 @@ impl Express {
         self.flushes.drain(..).map(|(_, request)| request)
     }
 
-    /// Chunks of express blocks in flight to `media`.
+    /// Chunks of urgent blocks in flight to `media`.
     pub(crate) fn chunks(&self, media: MediaClass) -> u32 {
         self.chunks.iter().filter(|(_, other)| *other == media).count() as u32
     }
@@ -84,31 +84,31 @@ mod tests {
 
     #[test]
     fn a_flush_waits_for_all_before_it_in_whatever_order_they_leave() {
-        let mut express = Express::default();
-        express.push(7);
-        express.push(8);
-        express.flush(1);
-        express.push(9);
-        express.flush(2);
-        assert_eq!(express.pop(|slot| slot > 7), Some(8));
-        assert_eq!(express.next_flush(), None, "7 is here");
-        assert_eq!(express.pop(|slot| slot == 9), Some(9));
-        assert_eq!(express.next_flush(), None);
-        assert_eq!(express.pop(|_| true), Some(7));
-        assert_eq!([(); 3].map(|()| express.next_flush()), [Some(1), Some(2), None]);
-        assert!(express.is_empty() && express.pop(|_| true).is_none());
+        let mut urgent = UrgentLane::default();
+        urgent.push(7);
+        urgent.push(8);
+        urgent.flush(1);
+        urgent.push(9);
+        urgent.flush(2);
+        assert_eq!(urgent.pop(|slot| slot > 7), Some(8));
+        assert_eq!(urgent.next_flush(), None, "7 is here");
+        assert_eq!(urgent.pop(|slot| slot == 9), Some(9));
+        assert_eq!(urgent.next_flush(), None);
+        assert_eq!(urgent.pop(|_| true), Some(7));
+        assert_eq!([(); 3].map(|()| urgent.next_flush()), [Some(1), Some(2), None]);
+        assert!(urgent.is_empty() && urgent.pop(|_| true).is_none());
     }
 
     #[test]
     fn a_chunk_is_on_its_way_until_the_device_answers_for_it() {
-        let mut express = Express::default();
-        express.sealed(Sequence(4), MediaClass::Fast);
-        express.sealed(Sequence(6), MediaClass::Fast);
-        express.sealed(Sequence(7), MediaClass::Capacity);
-        express.answered(Sequence(5));
-        assert_eq!(MediaClass::ALL.map(|media| express.chunks(media)), [1, 2]);
-        express.answered(Sequence(6));
-        express.answered(Sequence(6));
-        assert_eq!(MediaClass::ALL.map(|media| express.chunks(media)), [1, 1]);
+        let mut urgent = UrgentLane::default();
+        urgent.sealed(Sequence(4), MediaClass::Fast);
+        urgent.sealed(Sequence(6), MediaClass::Fast);
+        urgent.sealed(Sequence(7), MediaClass::Capacity);
+        urgent.answered(Sequence(5));
+        assert_eq!(MediaClass::ALL.map(|media| urgent.chunks(media)), [1, 2]);
+        urgent.answered(Sequence(6));
+        urgent.answered(Sequence(6));
+        assert_eq!(MediaClass::ALL.map(|media| urgent.chunks(media)), [1, 1]);
     }
 }
