@@ -5,7 +5,7 @@
 //!   of all units is free or none of them holds garbage. Copies count as *relocation*, as in other collection.
 //! * Copies come at a rate. What is left of it, less than the next unit takes, is kept for the next idle time.
 //! * Idle is what the requests' own clock says ([`Request::at`]), so that what is written does not depend on simulated
-//!   time (ADR 0031, 0034). A workload without a clock is never idle.
+//!   time (ADR 0031). A workload without a clock is never idle.
 //!
 //! [`Request::at`]: thermocline_types::Request::at
 

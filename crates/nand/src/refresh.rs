@@ -5,7 +5,7 @@
 //! * A closed unit whose first block is older than a limit, or whose blocks were read more often than one, is
 //!   relocated, which is a cause of its own, [`Cause::Refresh`]. Reads are taken as spread over its erase blocks.
 //! * Days are those of the requests' own clock ([`Request::at`]), so that what is written does not depend on simulated
-//!   time (ADR 0034). A workload without a clock never ages.
+//!   time (ADR 0031). A workload without a clock never ages.
 //! * The limits are those of `[integrity]` for one wear and temperature ([`Integrity::refresh_days`]), each taken
 //!   alone, unless the profile gives its own.
 //!

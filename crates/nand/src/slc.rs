@@ -10,7 +10,7 @@
 //!   host fills that space.
 //! * When the cache is full, its oldest unit is folded, or what comes is written past it (`slc.full`).
 //! * While the host is idle, closed units may be folded at a rate. Idle is what the requests' own clock says
-//!   ([`Request::at`]), so that what is written does not depend on simulated time (ADR 0034).
+//!   ([`Request::at`]), so that what is written does not depend on simulated time (ADR 0031).
 //!
 //! Invariants:
 //! * A block is valid in the cache or in the translation layer, never in both.

@@ -33,7 +33,7 @@ pub struct Options {
     /// Whether to go past the system's cache (`O_DIRECT`); `None`: for block devices only.
     pub direct: Option<bool>,
     /// Whether a reset gives space back: a discard of a block device, a hole in a file; `None`: for block
-    /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0057).
+    /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0018).
     pub discard: Option<bool>,
     /// Permitted access.
     pub access: Access,
