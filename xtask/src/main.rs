@@ -99,7 +99,7 @@ enum Command {
         #[arg(long)]
         fast: bool,
     },
-    /// Reruns published experiments and writes the table of truth into `docs/use/VALIDATION.md`: of all, a quarter of
+    /// Reruns published experiments and writes the table of truth into `docs/use/TRUTH.md`: of all, a quarter of
     /// an hour.
     Validation {
         /// Only these; rows of the others stay, and the errors at the top are those of all rows.

@@ -1,4 +1,4 @@
-//! The table of truth in `docs/use/VALIDATION.md`: written by the experiments, and held against them.
+//! The table of truth in `docs/use/TRUTH.md`: written by the experiments, and held against them.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use crate::repo::{Repo, Violation};
 use crate::step::{cargo_command, rules};
 
 /// The document.
-const DOCUMENT: &str = "docs/use/VALIDATION.md";
+const DOCUMENT: &str = "docs/use/TRUTH.md";
 /// The lines around the table.
 const BEGIN: &str = "<!-- The table is written by `cargo xtask validation`. -->";
 const END: &str = "<!-- The table ends here. -->";

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_head_of_the_document_is_that_of_its_rows() {
-        let text = include_str!("../../../../../docs/use/VALIDATION.md");
+        let text = include_str!("../../../../../docs/use/TRUTH.md");
         let rows = Row::read(text).unwrap();
         assert!(rows.len() > 100 && text.contains(&table(&rows)), "{}", summary(&rows));
     }
