@@ -4,6 +4,7 @@ mod documents;
 mod length;
 mod manifests;
 mod names;
+mod plain;
 mod text;
 mod words;
 
@@ -24,6 +25,7 @@ pub fn check(repo: &Repo, files: &[File]) -> Result<Vec<Violation>> {
         manifests.iter().map(|manifest| manifest.short_name().to_owned()).collect();
     violations.extend(names::check(files));
     violations.extend(words::check(files));
+    violations.extend(plain::check(files));
     violations.extend(documents::check(files, &crates));
     Ok(violations)
 }

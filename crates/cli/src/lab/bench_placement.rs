@@ -64,7 +64,7 @@ pub struct BenchArgs {
     /// Units kept in reserve [default: 2 and one for every two classes of a policy]
     #[arg(long, value_name = "N")]
     reserve: Option<NonZeroU8>,
-    /// Folder of traces [default: those that come with the program, but for files that die whole]
+    /// Folder of traces [default: traces inside the program, except files that die whole]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Honour the discards of traces instead of ignoring them
@@ -89,7 +89,7 @@ pub struct BenchArgs {
     /// Write the JSON to a file as well
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     record: Option<PathBuf>,
-    /// Write an HTML report: one file, no network needed to read it
+    /// Write an HTML report: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

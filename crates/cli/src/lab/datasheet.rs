@@ -64,7 +64,7 @@ pub struct DatasheetArgs {
     /// Print JSON instead of tables
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Write an HTML page with charts: one file, no network needed to read it
+    /// Write an HTML page with charts: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

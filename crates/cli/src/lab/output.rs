@@ -19,7 +19,7 @@ pub struct OutputArgs {
     /// Write the JSON to a file as well
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     record: Option<PathBuf>,
-    /// Write an HTML report: one file, no network needed to read it
+    /// Write an HTML report: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

@@ -69,7 +69,7 @@ pub struct PtsArgs {
     /// Print JSON instead of tables
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Write an HTML page with the charts of the specification: one file, no network needed to read it
+    /// Write an HTML page with the charts of the specification: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

@@ -37,7 +37,7 @@ pub struct ReproduceArgs {
     /// Seed of all randomness
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Folder of traces to replay, each NAME.csv.gz [default: those that come with the program]
+    /// Folder of traces to replay, each NAME.csv.gz [default: traces inside the program]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Smaller where an experiment is of its document's size (micron-zones): a sixteenth, in seconds
@@ -52,7 +52,7 @@ pub struct ReproduceArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write an HTML page with charts of theirs and ours: one file, no network needed to read it
+    /// Write an HTML page with charts of theirs and ours: a single file, readable offline
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }

@@ -81,7 +81,7 @@ pub struct SweepArgs {
     /// Print JSON instead of a table
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Write an HTML report with curves or heat maps: one file, no network needed to read it
+    /// Write an HTML report with curves or heat maps: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

@@ -73,7 +73,7 @@ pub struct TcoArgs {
     /// Price file [default: that of --print-prices]
     #[arg(long, value_name = "FILE", help_heading = "Prices")]
     prices: Option<PathBuf>,
-    /// Replace one value of it, such as energy.usd_per_kwh=0.3; may be repeated
+    /// Replace a value, such as energy.usd_per_kwh=0.3; may be repeated
     #[arg(long = "price", value_name = "KEY=VALUE", help_heading = "Prices")]
     price: Vec<String>,
     /// Print the price file that comes with the program
@@ -96,7 +96,7 @@ pub struct TcoArgs {
     /// Print JSON instead of tables
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Write an HTML page with charts: one file, no network needed to read it
+    /// Write an HTML page with charts: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

@@ -75,7 +75,7 @@ pub struct WhatIfArgs {
     /// Print JSON instead of a table
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Write an HTML report that compares the runs: one file, no network needed to read it
+    /// Write an HTML report that compares the runs: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 }

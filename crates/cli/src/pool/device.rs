@@ -108,7 +108,7 @@ pub struct NewArgs {
 pub struct ReplaceArgs {
     #[command(flatten)]
     new: NewArgs,
-    /// The device of the pool that leaves when the new one has what it holds
+    /// The device that leaves the pool once its data is on the new device
     #[arg(long, value_name = "PATH")]
     instead_of: Option<PathBuf>,
 }
@@ -131,7 +131,7 @@ pub struct DrainArgs {
 pub struct LoseArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Do it: the path once more. What only this device held is lost
+    /// Do it: the path once more. Data held by this device alone is lost
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
     /// Also if the pool was not closed in order: blocks that were written just before may read as they were before that
@@ -147,7 +147,7 @@ pub struct LoseArgs {
 pub struct KeepArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Also if it is known to lack something that was flushed
+    /// Keep the device even if its flushed data is known to be incomplete
     #[arg(long)]
     despite_loss: bool,
 }

@@ -49,7 +49,7 @@ pub struct BandwidthArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the charts as an HTML page: one file, no network needed to read it
+    /// Write the charts as an HTML page: a single file, readable offline
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }

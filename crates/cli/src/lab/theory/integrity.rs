@@ -55,7 +55,7 @@ pub struct IntegrityArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the tables and charts as an HTML page: one file, no network needed to read it
+    /// Write the tables and charts as an HTML page: a single file, readable offline
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
