@@ -1,5 +1,5 @@
 //! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
-//! `record`, `stat`, `doctor`.
+//! `stop`, `record`, `stat`, `doctor`.
 
 pub mod advice;
 mod check;
@@ -20,6 +20,7 @@ mod serve;
 mod stamp;
 mod stat;
 mod status;
+mod stop;
 mod volume;
 
 use std::io::Write as _;
@@ -71,6 +72,8 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
     Serve(Box<serve::ServeArgs>),
+    /// Stop the server of a pool, and wait until it has closed the pool
+    Stop(stop::StopArgs),
     /// Record what clients ask of a served pool as a trace, or end that
     Record(record::RecordArgs),
     /// Tell what a served pool is doing, a line per interval
@@ -107,6 +110,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Device(command) => device::device(command),
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
+        Command::Stop(args) => stop::stop(args),
         Command::Record(args) => record::record(args),
         Command::Stat(args) => stat::stat(args),
         Command::Doctor(args) => doctor::doctor(args),

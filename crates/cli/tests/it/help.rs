@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 44] = [
+const COMMANDS: [&str; 45] = [
     "",
     "lab list",
     "lab theory",
@@ -53,6 +53,7 @@ const COMMANDS: [&str; 44] = [
     "volume limit",
     "record",
     "stat",
+    "stop",
 ];
 
 /// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
@@ -192,7 +193,8 @@ fn every_example_of_the_help_works_from_the_program_alone() {
 fn typed(example: &str) -> String {
     let example =
         PORTS.iter().fold(example.to_owned(), |line, port| line.replace(port, "127.0.0.1:0"));
-    if example.starts_with("thermocline serve") {
+    let ends = ["--daemon", "--wait"].iter().any(|option| example.contains(option));
+    if example.starts_with("thermocline serve") && !ends {
         let start = await_server(&format!("{example} &"));
         return format!(
             "test -z \"$server\" || {{ kill $server; wait $server; }}\n{start}\nserver=$!\n"
