@@ -7,6 +7,7 @@ mod file;
 mod help;
 mod interrupt;
 mod lab;
+mod manuals;
 mod pool;
 mod progress;
 mod table;
@@ -53,6 +54,9 @@ enum Command {
     /// Simulate drives: write amplification, lifetime and speed of a workload, yours or a synthetic one
     #[command(subcommand)]
     Lab(Box<lab::Command>),
+    /// Write manual pages and completions of shells
+    #[command(hide = true)]
+    Manuals(manuals::ManualArgs),
     #[command(flatten)]
     Pool(pool::Command),
 }
@@ -63,6 +67,9 @@ fn main() -> ExitCode {
     let command = Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command;
     let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
+        Command::Manuals(args) => {
+            manuals::write(help::flowing(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
+        }
         Command::Pool(command) => pool::execute(&command),
     };
     match done {
