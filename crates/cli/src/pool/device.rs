@@ -42,7 +42,7 @@ zones, attach another device.
 
 {}", example("grow larger.toml old.img")))]
     Grow(MemberArgs),
-    /// Copy what a device holds to the others, so that it can be detached
+    /// Copy the data of a device to the other devices, to detach the device afterwards
     #[command(after_help = format!("\
 The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
 work goes on whenever the pool is served, and with `drain` again. Exit code 130: Ctrl-C ended it before the device was
@@ -108,7 +108,7 @@ pub struct NewArgs {
 pub struct ReplaceArgs {
     #[command(flatten)]
     new: NewArgs,
-    /// The device of the pool that leaves when the new one has what it holds
+    /// The old device, which leaves the pool when the new device has all its data
     #[arg(long, value_name = "PATH")]
     instead_of: Option<PathBuf>,
 }
@@ -131,7 +131,7 @@ pub struct DrainArgs {
 pub struct LoseArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Do it: the path once more. What only this device held is lost
+    /// Confirm with the path of the device. Data that only this device has is lost
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
     /// Also if the pool was not closed in order: blocks that were written just before may read as they were before that
@@ -147,7 +147,7 @@ pub struct LoseArgs {
 pub struct KeepArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Also if it is known to lack something that was flushed
+    /// Proceed even if the device lacks flushed data
     #[arg(long)]
     despite_loss: bool,
 }

@@ -42,7 +42,7 @@ pub struct ListArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
-    /// Print JSON; `schema` in it names its form
+    /// Print JSON; the key `schema` names the format
     #[arg(long)]
     json: bool,
 }
@@ -52,15 +52,15 @@ pub struct ListArgs {
 pub enum Command {
     /// Make a pool on a file or device
     Format(format::FormatArgs),
-    /// Recover a pool on trial, read every block that was written and tell what is damaged; nothing is written
+    /// Recover a pool on trial, read every written block and report damage; nothing is written
     Check(check::CheckArgs),
-    /// Compare everything on the media that counts with its checksums; nothing is written
+    /// Compare all data on the media with the checksums; nothing is written
     Scrub(scrub::ScrubArgs),
-    /// Tell what is at risk, how full a pool is, and how long opening takes; nothing is written
+    /// Show data at risk, how full a pool is, and how long opening takes; nothing is written
     Status(status::StatusArgs),
-    /// Draw how full each unit of a pool is, and how much of it is valid; nothing is written
+    /// Draw the valid share of each unit of a pool; nothing is written
     Map(map::MapArgs),
-    /// Print the structures on the media of a pool as they are; nothing is written
+    /// Print the structures on the media of a pool; nothing is written
     Inspect(inspect::InspectArgs),
     /// Create, list, resize or delete volumes
     #[command(subcommand)]
@@ -74,11 +74,11 @@ pub enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Stop the server of a pool, and wait until it has closed the pool
     Stop(stop::StopArgs),
-    /// Record what clients ask of a served pool as a trace, or end that
+    /// Record the requests of clients of a served pool as a trace, or stop recording
     Record(record::RecordArgs),
-    /// Tell what a served pool is doing, a line per interval
+    /// Show rates and write amplification of a served pool, a line per interval
     Stat(stat::StatArgs),
-    /// Look whether a device, the settings and this machine are fit for a pool, and say what to do if not
+    /// Check the device, the settings and this machine before a pool is made or served, with remedies
     Doctor(doctor::DoctorArgs),
 }
 

@@ -48,22 +48,22 @@ pub struct ServeArgs {
     /// Unix socket to serve on
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// TCP address to serve on, such as 127.0.0.1:10809; one that others can reach needs TLS
+    /// TCP address to serve on, such as 127.0.0.1:10809; an address beyond loopback needs TLS
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
     /// Certificates of this server, for TLS, as PEM
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_clients"])]
     tls_certificate: Option<PathBuf>,
-    /// Its private key, as PEM
+    /// Private key of this server, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
     /// Certificates of the authorities whose clients may connect, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_clients: Option<PathBuf>,
-    /// Serve the network without encryption, to whoever comes
+    /// Serve the network without encryption and without authentication
     #[arg(long)]
     insecure_network: bool,
-    /// TCP address for status and metrics; whoever reaches it reads them
+    /// TCP address for status and metrics, which are readable without authentication
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// Existing, empty folder to mount on: every volume becomes a file there
@@ -75,22 +75,20 @@ pub struct ServeArgs {
     /// Connections at once [default: 128]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(ServeSettings::CONNECTIONS))]
     connections: Option<usize>,
-    /// Seconds that clients have for the end of what they asked for, and the device for closing the pool, at a stop
-    /// [default: 10]
+    /// At a stop, seconds to answer the requests of clients, and again to close the pool [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
-    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`; if
-    /// the file exists, into one with a number
+    /// Record the requests of clients in a new file, as a trace for `lab analyze` and `lab run --trace`; if the file
+    /// exists, the new name has a number
     #[arg(
         long,
         value_name = "FILE",
         long_help = "\
-Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`: time, read,
-write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. A file that
-exists stays as it is, and the new one has a number: today-1.csv.zst. `thermocline record` begins and ends it while the
-pool is served. It is complete
-up to a second ago at any time, also after a kill. Recording delays no request: what the file's device is too slow for is
-left out and told"
+Record the requests of clients in a new file, as a trace for `lab analyze` and `lab run --trace`: time, operation,
+offset, length and volume, no data. The trace is compressed if the name ends in .gz or .zst. An existing file is kept;
+the new name has a number: today-1.csv.zst. `thermocline record` starts and stops a recording while the pool is served.
+After a kill, the last second may be missing. Recording delays no request: if the file's device is too slow, requests are
+dropped from the trace and counted"
     )]
     record_trace: Option<PathBuf>,
     /// Serve in the background, return when clients can connect; `thermocline stop` ends the server
