@@ -6,6 +6,7 @@
 
 mod bench;
 mod bench_serve;
+mod dist;
 mod fuzz;
 mod history;
 mod imports;
@@ -122,6 +123,13 @@ enum Command {
         #[arg(long, conflicts_with = "draw")]
         bench: bool,
     },
+    /// Packages of a release in `target/packages`: tarball, `.deb`, list of dependencies, checksums. Needs
+    /// `rustup target add x86_64-unknown-linux-musl` and Debian's `musl-tools`.
+    Dist {
+        /// Link with the C library of this system instead of a static one.
+        #[arg(long)]
+        dynamic: bool,
+    },
     /// One shard of `test`, for a machine of its own: together they run what `test` runs. Without a name, all of it.
     Ci {
         /// Which one.
@@ -153,6 +161,7 @@ fn run(command: Command) -> Result<()> {
     let repo = Repo::open()?;
     match command {
         Command::Check => check(&repo),
+        Command::Dist { dynamic } => dist::run(&repo, dynamic),
         Command::Tidy => tidy_rules(&repo),
         Command::Test { no_check } => test(&repo, no_check),
         Command::Bench { suite: Some(Suite::Serve), .. } => bench_serve::run(&repo).map(drop),

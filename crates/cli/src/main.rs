@@ -7,6 +7,7 @@ mod file;
 mod help;
 mod interrupt;
 mod lab;
+mod manuals;
 mod pool;
 mod progress;
 mod table;
@@ -16,6 +17,7 @@ mod waterfall;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thermocline_engine::OpenError;
 use thermocline_runtime::DriverError;
@@ -52,15 +54,22 @@ enum Command {
     /// Simulate drives: write amplification, lifetime and speed of a workload, yours or a synthetic one
     #[command(subcommand)]
     Lab(Box<lab::Command>),
+    /// Write manual pages and completions of shells
+    #[command(hide = true)]
+    Manuals(manuals::ManualArgs),
     #[command(flatten)]
     Pool(pool::Command),
 }
 
 fn main() -> ExitCode {
-    let arguments = help::flowing(Cli::command()).get_matches();
+    let arguments = help::flowing(Cli::command());
+    let arguments = arguments.try_get_matches().unwrap_or_else(|error| misspelt(&error));
     let command = Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command;
     let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
+        Command::Manuals(args) => {
+            manuals::write(help::flowing(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
+        }
         Command::Pool(command) => pool::execute(&command),
     };
     match done {
@@ -72,6 +81,33 @@ fn main() -> ExitCode {
             ExitCode::from(exit_code(&error))
         }
     }
+}
+
+/// Ends the program at wrong arguments. A command of the lab without `lab`, or a command on pools after `lab`, is
+/// answered with the command that was meant.
+fn misspelt(error: &clap::Error) -> ! {
+    let name = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(name))) => name.as_str(),
+        _ => error.exit(),
+    };
+    let typed: Vec<String> = std::env::args().skip(1).collect();
+    let all = Cli::command();
+    let lab = all.find_subcommand("lab").expect("it is a command");
+    let meant = match typed.split_first() {
+        Some((first, _)) if first == name && lab.find_subcommand(name).is_some() => {
+            format!("lab {}", typed.join(" "))
+        }
+        Some((first, rest)) if first == "lab" && all.find_subcommand(name).is_some() => {
+            rest.join(" ")
+        }
+        _ => error.exit(),
+    };
+    let kind = if meant.starts_with("lab ") { "the lab" } else { "pools" };
+    let _ = writeln!(
+        std::io::stderr(),
+        "thermocline: `{name}` is a command of {kind}. You meant: thermocline {meant}"
+    );
+    std::process::exit(2)
 }
 
 /// Whether the reader closed the pipe, as in `thermocline lab list devices | head`. A closed pipe is no failure.

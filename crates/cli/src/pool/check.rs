@@ -37,7 +37,7 @@ pub struct CheckArgs {
     /// Compare with what `load --ledger` wrote and flushed
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Write the recovered state, even if flushed data is missing; damaged blocks stay so
+    /// Write the recovered state, even if flushed data is missing; damaged blocks stay damaged
     #[arg(long)]
     repair: bool,
     /// Print JSON, schema thermocline.check/1

@@ -42,7 +42,7 @@ zones, attach another device.
 
 {}", example("grow larger.toml old.img")))]
     Grow(MemberArgs),
-    /// Copy what a device holds to the others, so that it can be detached
+    /// Copy the data of a device to the other devices, to detach the device afterwards
     #[command(after_help = format!("\
 The pool may be served meanwhile. The volumes must fit on the devices that remain. A crash or Ctrl-C loses nothing: the
 work goes on whenever the pool is served, and with `drain` again. Exit code 130: Ctrl-C ended it before the device was
@@ -108,7 +108,7 @@ pub struct NewArgs {
 pub struct ReplaceArgs {
     #[command(flatten)]
     new: NewArgs,
-    /// The device that leaves the pool once its data is on the new device
+    /// The old device, which leaves the pool when the new device has all its data
     #[arg(long, value_name = "PATH")]
     instead_of: Option<PathBuf>,
 }
@@ -131,7 +131,7 @@ pub struct DrainArgs {
 pub struct LoseArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Do it: the path once more. Data held by this device alone is lost
+    /// Confirm with the path of the device. Data that only this device has is lost
     #[arg(long, value_name = "PATH")]
     yes_destroy: Option<String>,
     /// Also if the pool was not closed in order: blocks that were written just before may read as they were before that
@@ -147,7 +147,7 @@ pub struct LoseArgs {
 pub struct KeepArgs {
     #[command(flatten)]
     device: MemberArgs,
-    /// Keep the device even if its flushed data is known to be incomplete
+    /// Proceed even if the device lacks flushed data
     #[arg(long)]
     despite_loss: bool,
 }

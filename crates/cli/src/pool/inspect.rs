@@ -1,6 +1,8 @@
 //! `thermocline inspect`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,13 +22,15 @@ use super::{Broken, CODES, print};
 /// Arguments of `inspect`.
 #[derive(Args)]
 #[command(after_help = format!("\
-The structures are those of docs/develop/FORMAT.md, as they are on the media: what happened since the last checkpoint is in the
-chunks, not yet in the map.
+The structures of docs/develop/FORMAT.md are printed as they are on the media. Writes since the last checkpoint are in the
+chunks and not yet in the map. A unit and a map have thousands of lines, so the command counts them, and lists them only
+with --all or --blocks.
 
 Examples:
   thermocline inspect pool.toml
   thermocline inspect pool.toml --unit 2
-  thermocline inspect pool.toml --map main
+  thermocline inspect pool.toml --unit 2 --blocks 0-15
+  thermocline inspect pool.toml --map main --all
 
 {CODES}"))]
 pub struct InspectArgs {
@@ -36,12 +40,26 @@ pub struct InspectArgs {
     /// Print every superblock record; the default
     #[arg(long)]
     superblocks: bool,
-    /// Print every chunk of this unit, with its entries
+    /// Count the chunks and entries of this unit
     #[arg(long, value_name = "N", conflicts_with = "superblocks")]
     unit: Option<u32>,
-    /// Print the map of this volume, as runs of blocks
+    /// Count the mapped blocks of this volume, and their runs on the media
     #[arg(long, value_name = "VOLUME", conflicts_with_all = ["superblocks", "unit"])]
     map: Option<String>,
+    /// List every chunk of the unit with its entries, or every run of the map
+    #[arg(long, conflicts_with_all = ["superblocks", "blocks"])]
+    all: bool,
+    /// List the chunks that begin in these blocks of the unit, or the runs in these blocks of the volume
+    #[arg(long, value_name = "FIRST-LAST", value_parser = blocks, conflicts_with = "superblocks")]
+    blocks: Option<RangeInclusive<u64>>,
+}
+
+fn blocks(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => Err("a range of blocks is FIRST-LAST, such as 0-15".to_owned()),
+    }
 }
 
 /// The media of a pool, without an engine.
@@ -49,6 +67,24 @@ struct Reader {
     device: Device<AnyStorage>,
     geometry: Geometry,
     text: String,
+    /// The blocks of the unit or of the volume to list.
+    listed: Option<RangeInclusive<u64>>,
+    counts: Counts,
+}
+
+/// Totals of a unit or map.
+#[derive(Default)]
+struct Counts {
+    /// Chunks by cause.
+    chunks: BTreeMap<String, u64>,
+    /// Entries by kind and volume.
+    entries: BTreeMap<String, u64>,
+    /// First and last sequence number of the chunks.
+    sequences: Option<(u64, u64)>,
+    /// Blocks of the map: on media, and lost.
+    mapped: u64,
+    lost: u64,
+    runs: u64,
 }
 
 /// Bytes of a unit read at a time: the length of two chunks.
@@ -60,7 +96,9 @@ pub fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let media = settings.media(Access::ReadOnly)?;
     let geometry = media.geometry;
     let device = Device::new(media.storage, geometry);
-    let mut reader = Reader { device, geometry, text: String::new() };
+    let listed = if args.all { Some(0..=u64::MAX) } else { args.blocks.clone() };
+    let (text, counts) = (String::new(), Counts::default());
+    let mut reader = Reader { device, geometry, text, listed, counts };
     let records = reader.superblocks()?;
     match (args.unit, &args.map) {
         (Some(unit), _) => reader.show_unit(unit, &records)?,
@@ -131,11 +169,17 @@ impl Reader {
             // If the window cuts off a chunk, the next window begins at that chunk's header.
             at = if found.next > at { found.next } else { at + window };
         }
+        self.text.insert_str(0, &self.counts.of_unit(unit));
         Ok(())
     }
 
     fn show_chunk(&mut self, header: &thermocline_format::ChunkHeader) -> std::fmt::Result {
         let origin = &header.origin;
+        self.counts.add_chunk(header);
+        let first = u64::from(origin.location.block);
+        if !self.listed.as_ref().is_some_and(|listed| listed.contains(&first)) {
+            return Ok(());
+        }
         writeln!(
             self.text,
             "chunk {} at {}: {} blocks, {:?}, class {}, epoch {}, generation {:#x}, durable {}, revision {}",
@@ -167,7 +211,7 @@ impl Reader {
         let volume = record.volumes.iter().find(|volume| volume.name.as_str() == name);
         let volume = volume
             .with_context(|| format!("there is no volume `{name}` in the newest superblock"))?;
-        writeln!(self.text, "volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks)?;
+        let head = format!("volume {} `{}`, {} blocks", volume.id.0, volume.name, volume.blocks);
         let mut run: Option<MapRun> = None;
         for (root, &at) in volume.roots.iter().enumerate() {
             let Some(pages) = self.page(at, volume.id, root as u32)? else { continue };
@@ -182,7 +226,11 @@ impl Reader {
                 }
             }
         }
-        Ok(self.show_run(run)?)
+        self.show_run(run)?;
+        let Counts { mapped, lost, runs, .. } = self.counts;
+        let lost = if lost > 0 { format!(", {lost} lost with a device") } else { String::new() };
+        self.text.insert_str(0, &format!("{head}: {mapped} on the media{lost}, in {runs} runs\n"));
+        Ok(())
     }
 
     /// The page that `at` refers to, if any.
@@ -220,14 +268,59 @@ impl Reader {
     }
 
     fn show_run(&mut self, run: Option<MapRun>) -> std::fmt::Result {
-        match run {
-            Some(MapRun { first, blocks, start: Some(at) }) => {
-                writeln!(self.text, "  {first} +{blocks}: {at}")
-            }
-            Some(MapRun { first, blocks, start: None }) => {
-                writeln!(self.text, "  {first} +{blocks}: lost with its device")
-            }
-            None => Ok(()),
+        let Some(MapRun { first, blocks, start }) = run else { return Ok(()) };
+        self.counts.runs += 1;
+        *if start.is_some() { &mut self.counts.mapped } else { &mut self.counts.lost } += blocks;
+        let is_listed = |listed: &RangeInclusive<u64>| {
+            first <= *listed.end() && first + blocks > *listed.start()
+        };
+        if !self.listed.as_ref().is_some_and(is_listed) {
+            return Ok(());
+        }
+        let at = start.map_or("lost with its device".to_owned(), |at| at.to_string());
+        writeln!(self.text, "  {first} +{blocks}: {at}")
+    }
+}
+
+impl Counts {
+    fn add_chunk(&mut self, header: &thermocline_format::ChunkHeader) {
+        let sequence = header.origin.sequence.0;
+        let (first, last) = self.sequences.unwrap_or((sequence, sequence));
+        self.sequences = Some((first.min(sequence), last.max(sequence)));
+        *self.chunks.entry(format!("{:?}", header.origin.cause)).or_default() += 1;
+        for entry in &header.entries {
+            *self.entries.entry(kind(entry)).or_default() += 1;
+        }
+    }
+
+    /// The counts of a unit, a line for chunks and a line for each kind of entry.
+    fn of_unit(&self, unit: u32) -> String {
+        let Some((first, last)) = self.sequences else {
+            return format!("unit {unit}: no chunks\n");
+        };
+        let count = self.chunks.values().sum::<u64>();
+        let causes = self.chunks.iter().map(|(cause, count)| format!("{count} {cause}"));
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        let mut text =
+            format!("unit {unit}: {count} chunks ({causes}), sequence {first} to {last}\n");
+        for (kind, count) in &self.entries {
+            text += &format!("{count:>9} {kind}\n");
+        }
+        text
+    }
+}
+
+/// The kind of an entry, with the volume of a data block.
+fn kind(entry: &Entry) -> String {
+    match entry {
+        Entry::Data { volume, .. } if volume.is_user() => format!("data volume {}", volume.0),
+        Entry::Data { volume: VolumeId::UNITS, .. } => "pages of the unit table".to_owned(),
+        Entry::Data { volume: VolumeId::MAP, .. } => "map pages".to_owned(),
+        Entry::Data { .. } => "root pages".to_owned(),
+        Entry::Trim { volume, .. } => format!("trim volume {}", volume.0),
+        entry => {
+            let shown = format!("{entry:?}");
+            shown.split(' ').next().unwrap_or_default().to_owned()
         }
     }
 }

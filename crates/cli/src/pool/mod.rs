@@ -1,5 +1,5 @@
 //! Commands on pools: `format`, `check`, `scrub`, `status`, `map`, `inspect`, `volume`, `device`, `load`, `serve`,
-//! `record`, `stat`, `doctor`.
+//! `stop`, `record`, `stat`, `doctor`.
 
 pub mod advice;
 mod check;
@@ -20,6 +20,7 @@ mod serve;
 mod stamp;
 mod stat;
 mod status;
+mod stop;
 mod volume;
 
 use std::io::Write as _;
@@ -41,7 +42,7 @@ pub struct ListArgs {
     /// Settings of the pool
     #[arg(value_name = "POOL.toml")]
     settings: PathBuf,
-    /// Print JSON; `schema` in it names its form
+    /// Print JSON; the key `schema` names the format
     #[arg(long)]
     json: bool,
 }
@@ -51,15 +52,15 @@ pub struct ListArgs {
 pub enum Command {
     /// Make a pool on a file or device
     Format(format::FormatArgs),
-    /// Recover a pool on trial, read every block that was written and tell what is damaged; nothing is written
+    /// Recover a pool on trial, read every written block and report damage; nothing is written
     Check(check::CheckArgs),
-    /// Compare everything on the media that counts with its checksums; nothing is written
+    /// Compare all data on the media with the checksums; nothing is written
     Scrub(scrub::ScrubArgs),
-    /// Tell what is at risk, how full a pool is, and how long opening takes; nothing is written
+    /// Show data at risk, how full a pool is, and how long opening takes; nothing is written
     Status(status::StatusArgs),
-    /// Draw how full each unit of a pool is, and how much of it is valid; nothing is written
+    /// Draw the valid share of each unit of a pool; nothing is written
     Map(map::MapArgs),
-    /// Print the structures on the media of a pool as they are; nothing is written
+    /// Print the structures on the media of a pool; nothing is written
     Inspect(inspect::InspectArgs),
     /// Create, list, resize or delete volumes
     #[command(subcommand)]
@@ -71,11 +72,13 @@ pub enum Command {
     Load(Box<load::LoadArgs>),
     /// Serve the volumes of a pool as network block devices (NBD), until a signal comes
     Serve(Box<serve::ServeArgs>),
-    /// Record what clients ask of a served pool as a trace, or end that
+    /// Stop the server of a pool, and wait until it has closed the pool
+    Stop(stop::StopArgs),
+    /// Record the requests of clients of a served pool as a trace, or stop recording
     Record(record::RecordArgs),
-    /// Tell what a served pool is doing, a line per interval
+    /// Show rates and write amplification of a served pool, a line per interval
     Stat(stat::StatArgs),
-    /// Look whether a device, the settings and this machine are fit for a pool, and say what to do if not
+    /// Check the device, the settings and this machine before a pool is made or served, with remedies
     Doctor(doctor::DoctorArgs),
 }
 
@@ -107,6 +110,7 @@ pub fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Device(command) => device::device(command),
         Command::Load(args) => load::load(args),
         Command::Serve(args) => serve::serve(args),
+        Command::Stop(args) => stop::stop(args),
         Command::Record(args) => record::record(args),
         Command::Stat(args) => stat::stat(args),
         Command::Doctor(args) => doctor::doctor(args),

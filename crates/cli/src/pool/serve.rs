@@ -1,11 +1,13 @@
 //! `thermocline serve`.
 
+mod daemon;
 mod signals;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{env, fs, io};
 
 use clap::Args;
@@ -19,16 +21,19 @@ use super::{CODES, print, say};
 /// Arguments of `serve`.
 #[derive(Args)]
 #[command(after_help = format!("\
-Every volume is an export of its name. Arguments go before what the settings say in [serve]. Where neither names a
-socket or an address, and systemd hands over none, the socket is POOL.sock beside the settings. Status and metrics are
-served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with --http on a port
-as well.
+Every volume is an NBD export of the same name. Command-line options override section [serve] of the settings. Without a
+socket or an address from systemd, options or settings, the server listens on POOL.sock beside the settings. Status and
+metrics are served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with
+--http on a port as well.
 
-SIGTERM, SIGINT and SIGHUP stop in order: what clients have asked for is answered, then the pool is closed. Another one,
-a second later or more, ends the waiting for clients, or for the device. SIGHUP does nothing where whoever started the
-server had it ignored, as nohup does.
+SIGTERM, SIGINT, SIGHUP and `thermocline stop` stop the server in order: requests of clients are answered, then the pool
+is closed. A second signal, at least a second later, ends the wait for clients, or for the device. Under nohup, SIGHUP
+is ignored.
 
 Examples:
+  thermocline serve pool.toml --daemon
+  thermocline serve pool.toml --wait
+  thermocline stop pool.toml
   thermocline serve pool.toml
   qemu-img convert -n disk.img 'nbd+unix:///main?socket=pool.sock'
   thermocline serve pool.toml --record-trace today.csv.zst
@@ -43,22 +48,22 @@ pub struct ServeArgs {
     /// Unix socket to serve on
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// TCP address to serve on, such as 127.0.0.1:10809; one that others can reach needs TLS
+    /// TCP address to serve on, such as 127.0.0.1:10809; an address beyond loopback needs TLS
     #[arg(long, value_name = "ADDRESS")]
     listen: Vec<String>,
     /// Certificates of this server, for TLS, as PEM
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_clients"])]
     tls_certificate: Option<PathBuf>,
-    /// Its private key, as PEM
+    /// Private key of this server, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
     /// Certificates of the authorities whose clients may connect, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_clients: Option<PathBuf>,
-    /// Serve the network without encryption, to whoever comes
+    /// Serve the network without encryption and without authentication
     #[arg(long)]
     insecure_network: bool,
-    /// TCP address for status and metrics; whoever reaches it reads them
+    /// TCP address for status and metrics, which are readable without authentication
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// Existing, empty folder to mount on: every volume becomes a file there
@@ -70,30 +75,53 @@ pub struct ServeArgs {
     /// Connections at once [default: 128]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(ServeSettings::CONNECTIONS))]
     connections: Option<usize>,
-    /// Seconds that clients have for the end of what they asked for, and the device for closing the pool, at a stop
-    /// [default: 10]
+    /// At a stop, seconds to answer the requests of clients, and again to close the pool [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = RangedU64ValueParser::<u64>::new().range(ServeSettings::PATIENCE))]
     patience: Option<u64>,
-    /// Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`; if
-    /// the file exists, into one with a number
+    /// Record the requests of clients in a new file, as a trace for `lab analyze` and `lab run --trace`; if the file
+    /// exists, the new name has a number
     #[arg(
         long,
         value_name = "FILE",
         long_help = "\
-Record what clients ask of the volumes into a new file, as a trace for `lab analyze` and `lab run --trace`: time, read,
-write, trim, flush or zeroing, place, length and volume, no data. Packed if its name ends in .gz or .zst. A file that
-exists stays as it is, and the new one has a number: today-1.csv.zst. `thermocline record` begins and ends it while the
-pool is served. It is complete
-up to a second ago at any time, also after a kill. Recording delays no request: what the file's device is too slow for is
-left out and told"
+Record the requests of clients in a new file, as a trace for `lab analyze` and `lab run --trace`: time, operation,
+offset, length and volume, no data. The trace is compressed if the name ends in .gz or .zst. An existing file is kept;
+the new name has a number: today-1.csv.zst. `thermocline record` starts and stops a recording while the pool is served.
+After a kill, the last second may be missing. Recording delays no request: if the file's device is too slow, requests are
+dropped from the trace and counted"
     )]
     record_trace: Option<PathBuf>,
+    /// Serve in the background, return when clients can connect; `thermocline stop` ends the server
+    #[arg(
+        long,
+        long_help = "\
+Serve in the background. The command returns when clients can connect, and prints the process id. If the pool cannot be
+served, the exit code is the same as without --daemon. Messages are appended to POOL.log beside the settings.
+`thermocline stop POOL.toml` ends the server"
+    )]
+    daemon: bool,
+    /// This process is the one in the background.
+    #[arg(long, hide = true, requires = "daemon")]
+    detached: bool,
+    /// Serve nothing: wait until another process serves the pool, at most 60 seconds or SECONDS, and print the URIs of
+    /// its volumes
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60", conflicts_with = "daemon")]
+    wait: Option<u64>,
 }
 
 /// `thermocline serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     reserve_if_limited()?;
     let mut settings = Settings::load(&args.settings)?;
+    if let Some(seconds) = args.wait {
+        return daemon::wait(&args.settings, Duration::from_secs(seconds));
+    }
+    if args.daemon && !args.detached {
+        return daemon::start(&args.settings);
+    }
+    if args.detached {
+        rustix::process::setsid()?;
+    }
     settings.serve = args.over(&settings.serve);
     // From here on a signal only requests a stop.
     let stop = Stop::default();
@@ -102,7 +130,9 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let operator = Arc::new(StandardError { file: file.clone() });
     let options = Options { read_only: args.read_only, systemd: true, operator, stop };
     let server = PoolServer::open(&settings, options).map_err(|error| worded(&file, error))?;
-    print(&server.uris().iter().map(|uri| format!("{uri}\n")).collect::<String>())?;
+    let ready = args.detached.then_some(daemon::READY);
+    let lines = server.uris().iter().map(String::as_str).chain(ready);
+    print(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
     server.run().map_err(|error| worded(&file, error))?;
     Ok(ExitCode::SUCCESS)
 }

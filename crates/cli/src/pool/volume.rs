@@ -21,7 +21,7 @@ use super::{CODES, ListArgs, print};
 /// What can be done with volumes.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Create a volume; its space is taken as it is written. A pool that is served serves it at once
+    /// Create a volume; writes allocate its space. A served pool serves the volume at once
     #[command(after_help = example("create pool.toml backup 16MiB"))]
     Create(CreateArgs),
     /// List the volumes
@@ -30,8 +30,8 @@ pub enum Command {
     /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone, if that is wanted
     #[command(after_help = example("resize pool.toml backup 32MiB"))]
     Resize(ResizeArgs),
-    /// Say where the blocks of a volume are to be, in a pool with fast devices: auto (on fast ones until they leave
-    /// them), fast (there for as long as there is room) or capacity. What is there already goes elsewhere when it is
+    /// Set the device class of a volume in a pool with fast devices: auto (on fast devices until destage), fast (on
+    /// fast devices while room is left) or capacity. What is there already goes elsewhere when it is
     /// written or destaged next
     #[command(after_help = example("media pool.toml backup auto"))]
     Media(MediaArgs),
@@ -108,7 +108,7 @@ pub struct LimitArgs {
     settings: PathBuf,
     /// Name of the volume
     name: String,
-    /// Its part of what the pool can do, in proportion to those of others: 1 unless stated
+    /// Share of the pool's throughput, relative to other volumes [default: 1]
     #[arg(long, value_name = "N")]
     share: Option<u32>,
     /// Reads, writes, trims and zeroings per second; 0 lifts the limit
@@ -117,7 +117,7 @@ pub struct LimitArgs {
     /// Bytes read and written per second, such as 100MiB; 0 lifts the limit
     #[arg(long, value_name = "BYTES")]
     bandwidth: Option<Bytes>,
-    /// Bytes that the pool keeps writable for it, those in use included, such as 10GiB; 0 ends that
+    /// Bytes that the pool keeps writable for the volume, with the bytes in use, such as 10GiB; 0 lifts the reserve
     #[arg(long, value_name = "BYTES")]
     reserve: Option<Bytes>,
 }

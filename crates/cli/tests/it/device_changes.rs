@@ -511,7 +511,7 @@ fn a_pool_goes_on_without_a_device_and_never_shows_what_was_before() {
     let (done, code) = lost(folder, "--yes-destroy a.img");
     assert!(code == 0 && done["done"] == true && done["volumes"] == listed["volumes"]);
     fs::write(folder.join("pool.toml"), device("b") + FAST + VOLUMES).expect("writable");
-    let mapped = does(folder, "inspect pool.toml --map main");
+    let mapped = does(folder, "inspect pool.toml --map main --all");
     assert!(mapped.contains("lost with its device"), "{mapped}");
     let ranges = listed["volumes"][0]["ranges"].as_array().expect("ranges");
     let range = |range: &Value| {

@@ -324,6 +324,24 @@ fn other_commands() {
 }
 
 #[test]
+fn a_command_in_the_wrong_place_is_answered_with_the_command_that_was_meant() {
+    for (typed, meant) in [
+        (
+            "run --stack raw:p5316",
+            "`run` is a command of the lab. You meant: thermocline lab run --stack raw:p5316\n",
+        ),
+        ("list devices", "You meant: thermocline lab list devices\n"),
+        (
+            "lab status pool.toml",
+            "`status` is a command of pools. You meant: thermocline status pool.toml\n",
+        ),
+    ] {
+        let complaint = super::serve::run(scratch().path(), typed).refused(2);
+        assert!(complaint.ends_with(meant), "{complaint}");
+    }
+}
+
+#[test]
 fn what_the_machine_refuses_exits_1() {
     if cfg!(target_os = "linux") {
         let run = "run --stack raw:ideal --workload uniform --span 16MiB --record /dev/full";

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 44] = [
+const COMMANDS: [&str; 45] = [
     "",
     "lab list",
     "lab theory",
@@ -53,6 +53,7 @@ const COMMANDS: [&str; 44] = [
     "volume limit",
     "record",
     "stat",
+    "stop",
 ];
 
 /// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
@@ -128,6 +129,28 @@ fn every_command_is_among_those_whose_examples_are_tried() {
 }
 
 #[test]
+fn every_command_has_a_manual_page_and_every_shell_has_completions() {
+    let folder = scratch();
+    super::serve::run(folder.path(), "manuals share").ok();
+    let share = folder.path().join("share");
+    for command in COMMANDS {
+        let name = format!("thermocline {command}").trim().replace(' ', "-");
+        let page = fs::read_to_string(share.join(format!("man/man1/{name}.1"))).expect("a page");
+        for part in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS"] {
+            assert!(page.contains(part), "{name}: no {part}");
+        }
+        assert!(!page.contains("\\-\\-detached"), "{name} has a hidden option");
+    }
+    for completions in [
+        "bash-completion/completions/thermocline.bash",
+        "fish/vendor_completions.d/thermocline.fish",
+        "zsh/vendor-completions/_thermocline",
+    ] {
+        assert!(fs::read_to_string(share.join(completions)).expect("a file").contains("daemon"));
+    }
+}
+
+#[test]
 fn a_paragraph_behind_the_options_breaks_only_where_it_is_full() {
     for command in ["check", "status", "scrub", "load", "serve", "lab run"] {
         let help = help(command);
@@ -192,7 +215,8 @@ fn every_example_of_the_help_works_from_the_program_alone() {
 fn typed(example: &str) -> String {
     let example =
         PORTS.iter().fold(example.to_owned(), |line, port| line.replace(port, "127.0.0.1:0"));
-    if example.starts_with("thermocline serve") {
+    let ends = ["--daemon", "--wait"].iter().any(|option| example.contains(option));
+    if example.starts_with("thermocline serve") && !ends {
         let start = await_server(&format!("{example} &"));
         return format!(
             "test -z \"$server\" || {{ kill $server; wait $server; }}\n{start}\nserver=$!\n"

@@ -24,6 +24,7 @@ mod script;
 mod serve;
 mod serve_bounds;
 mod serve_clients;
+mod serve_daemon;
 mod serve_damage;
 mod serve_files;
 mod serve_filesystem;

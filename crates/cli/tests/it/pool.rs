@@ -130,7 +130,7 @@ fn what_is_damaged_is_named() {
     let load =
         "load pool.toml --workload seq --span 8MiB --drive-writes 1 --prefill none --ledger l";
     run(folder, load).ok();
-    let map = run(folder, "inspect pool.toml --map main").ok();
+    let map = run(folder, "inspect pool.toml --map main --all").ok();
     let place = map.lines().find_map(|line| line.trim().strip_prefix("0 +")?.split_once(": unit "));
     let (unit, block) =
         place.and_then(|(_, at)| at.split_once(" block ")).expect("block 0 is there");
@@ -246,7 +246,14 @@ superblock revision 2 at unit 1 block 0
     assert!(printed.starts_with(first), "{printed}");
     let newest = printed.rsplit("superblock revision").next().expect("there are several");
     assert!(newest.contains("  volume 1 `main`, ") && newest.contains(", clean\n"), "{newest}");
-    let unit = run(folder, "inspect pool.toml --unit 2").ok();
+    let counts = run(folder, "inspect pool.toml --unit 2").ok();
+    assert!(counts.starts_with("unit 2: ") && counts.contains(" 4 VolumeName\n"), "{counts}");
+    assert!(!counts.contains("chunk 1 at"), "only counts: {counts}");
+    let range = run(folder, "inspect pool.toml --unit 2 --blocks 0-0").ok();
+    assert_eq!(range.matches("\nchunk ").count(), 1, "{range}");
+    run(folder, "inspect pool.toml --unit 2 --blocks 9-0").refused(2);
+    let unit = run(folder, "inspect pool.toml --unit 2 --all").ok();
+    assert!(unit.starts_with(&counts), "{unit}");
     let entries = [
         "chunk 1 at unit 2 block 0: 1 blocks, Host, class 255, epoch 2, generation 0x100000000,",
         "  VolumeCreate { volume: VolumeId(1), blocks: ",
@@ -258,6 +265,8 @@ superblock revision 2 at unit 1 block 0
     let beyond = run(folder, "inspect pool.toml --unit 64").refused(2);
     assert!(beyond.contains("units 0 to 63"), "{beyond}");
     run(folder, "inspect pool.toml --map other").refused(2);
+    let map = run(folder, "inspect pool.toml --map main").ok();
+    assert!(map.ends_with(": 0 on the media, in 0 runs\n") && map.lines().count() == 1, "{map}");
 }
 
 #[test]
