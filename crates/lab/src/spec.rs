@@ -16,7 +16,7 @@ use thermocline_workload::trace;
 
 use crate::{Error, Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
 
-pub use files::{files, hash, load};
+pub use files::{files, hash, hash_of, load};
 
 /// Passes over a trace if the specification states none: as many as the steady-state rule compares.
 const PASSES: u32 = 5;
