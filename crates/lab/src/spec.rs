@@ -212,7 +212,8 @@ fn generated(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {
             return Err(Error::key(key, "must be at least 1"));
         }
     }
-    let spec = Spec::load(generator)?;
+    let is_content = generator.trim_start().starts_with('[');
+    let spec = if is_content { Spec::from_toml(generator)? } else { Spec::load(generator)? };
     let span = span_bytes.map(Bytes).or(spec.fixed_span()).unwrap_or(SPAN);
     let limit = match (*requests, *writes, *drive_writes) {
         (Some(requests), _, _) => Limit::Requests(requests),

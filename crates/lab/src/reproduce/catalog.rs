@@ -5,26 +5,29 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Deserializer, Serialize};
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 
+use super::data::Data;
 use super::point::Point;
 use super::{Figure, Options};
 use super::{
-    applications, autostream, cachelib, csal, indirection, lsm_zgc, micron, micron_hse,
-    micron_zones, refresh, slc, snia, uniform,
+    applications, autostream, csal, lsm_zgc, micron, micron_hse, micron_zones, refresh, slc, snia,
+    uniform,
 };
 use crate::Error;
 
 /// Figures, and the same as charts.
 pub type FiguresDrawn = (Vec<Figure>, Vec<Plot>);
 
-/// How the figures of an experiment are measured; the closure hears the share done.
+/// How the figures of an experiment are measured; `progress` hears the share done.
 #[derive(Clone, Copy)]
 enum Measure {
     Figures(fn(&Options, &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error>),
     /// With charts of its own.
     Drawn(fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>),
+    /// By the runs in the file.
+    Runs,
 }
 
-use Measure::{Drawn, Figures};
+use Measure::{Drawn, Figures, Runs};
 
 /// Name, file and code of an experiment.
 macro_rules! of {
@@ -38,18 +41,18 @@ const FILES: [(&str, &str, Measure); 24] = [
     of!("uniform-greedy", Figures(uniform::greedy)),
     of!("uniform-fifo", Figures(uniform::fifo)),
     of!("ftlsim", Figures(uniform::ftlsim)),
-    of!("indirection-unit", Figures(indirection::jesd219)),
+    of!("indirection-unit", Runs),
     of!("autostream", Figures(autostream::autostream)),
     of!("applications", Figures(applications::applications)),
-    of!("cachelib-fdp", Figures(cachelib::fdp)),
+    of!("cachelib-fdp", Runs),
     of!("micron-zero-op", Figures(micron::zero_op)),
     of!("micron-zones", Figures(micron_zones::zones)),
     of!("lsm-zgc", Figures(lsm_zgc::collections)),
     of!("lsm-zgc-log", Figures(lsm_zgc::engine)),
-    of!("snia-bandwidth", Drawn(snia::bandwidth)),
+    of!("snia-bandwidth", Runs),
     of!("snia-controllers", Drawn(snia::controllers)),
     of!("snia-pathological", Drawn(snia::pathological)),
-    of!("snia-collisions", Drawn(snia::collisions)),
+    of!("snia-collisions", Runs),
     of!("snia-scaling", Drawn(snia::scaling)),
     of!("snia-partial", Drawn(snia::partial)),
     of!("snia-wear", Drawn(snia::wear)),
@@ -116,6 +119,9 @@ pub struct Facts {
     /// Traces that it replays.
     #[serde(default, deserialize_with = "texts")]
     pub traces: &'static [&'static str],
+    /// Runs, if the experiment is made of runs.
+    #[serde(default)]
+    pub(super) data: Data,
     /// What a reader must know to judge the differences, one sentence each.
     #[serde(deserialize_with = "texts")]
     pub notes: &'static [&'static str],
@@ -208,9 +214,18 @@ impl Experiment {
         options: &Options,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Figure>, Error> {
+        Ok(self.measured(options, progress)?.0)
+    }
+
+    fn measured(
+        &self,
+        options: &Options,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<FiguresDrawn, Error> {
         match self.measure {
-            Figures(measure) => measure(options, progress),
-            Drawn(measure) => Ok(measure(options, progress)?.0),
+            Figures(measure) => Ok((measure(options, progress)?, Vec::new())),
+            Drawn(measure) => measure(options, progress),
+            Runs => self.facts.data.measure(options, progress),
         }
     }
 
@@ -230,10 +245,10 @@ impl Experiment {
         options: &Options,
         progress: &mut dyn FnMut(f64),
     ) -> Result<FiguresDrawn, Error> {
-        let figures = match self.measure {
-            Drawn(measure) => return measure(options, progress),
-            Figures(measure) => measure(options, progress)?,
-        };
+        let (figures, plots) = self.measured(options, progress)?;
+        if !plots.is_empty() {
+            return Ok((figures, plots));
+        }
         let both = || figures.iter().enumerate().filter(|(_, figure)| figure.theirs.is_some());
         let points = |value: fn(&Figure) -> f64| {
             both().map(|(index, figure)| [index as f64 + 1.0, value(figure)]).collect()

@@ -2,10 +2,9 @@
 
 mod applications;
 mod autostream;
-mod cachelib;
 mod catalog;
 mod csal;
-mod indirection;
+mod data;
 mod job;
 pub mod kept;
 mod lsm_zgc;

@@ -1,7 +1,5 @@
 //! The SNIA tutorial of 2009 (Thatcher, Fusion-io), chart by chart.
 
-mod bandwidth;
-mod collisions;
 mod controllers;
 mod life;
 mod partial;
@@ -14,8 +12,6 @@ use thermocline_record::RunRecord;
 
 use super::job::{PatternJob, mb_per_s};
 
-pub use bandwidth::bandwidth;
-pub use collisions::collisions;
 pub use controllers::controllers;
 pub use life::life;
 pub use partial::partial;
