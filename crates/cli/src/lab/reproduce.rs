@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
-use thermocline_lab::reproduce::kept::{Kept, Place};
+use thermocline_lab::reproduce::kept::{KeptResults, Place};
 use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, FiguresDrawn, Options, Takes};
 use thermocline_lab::spec::hash_of;
@@ -139,12 +139,12 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
 }
 
 /// Where results are kept, if there is a folder for that and this program can be told from others.
-fn store() -> Option<Kept> {
+fn store() -> Option<KeptResults> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     let program = hash_of(std::env::current_exe().ok()?.to_str()?).ok()?;
-    Some(Kept::new(cache.join("thermocline"), program))
+    Some(KeptResults::new(cache.join("thermocline"), program))
 }
 
 /// The result kept in `place`. A file that cannot be used is named.

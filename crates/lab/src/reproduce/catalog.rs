@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Deserializer, Serialize};
 use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 
-use super::data::Data;
+use super::data::DataRuns;
 use super::point::Point;
 use super::{Figure, Options};
 use super::{
@@ -17,12 +17,15 @@ use crate::Error;
 /// Figures, and the same as charts.
 pub type FiguresDrawn = (Vec<Figure>, Vec<Plot>);
 
+/// Code that measures an experiment.
+type Code<T> = fn(&Options, &mut dyn FnMut(f64)) -> Result<T, Error>;
+
 /// How the figures of an experiment are measured; `progress` hears the share done.
 #[derive(Clone, Copy)]
 enum Measure {
-    Figures(fn(&Options, &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error>),
+    Figures(Code<Vec<Figure>>),
     /// With charts of its own.
-    Drawn(fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>),
+    Drawn(Code<FiguresDrawn>),
     /// By the runs in the file.
     Runs,
 }
@@ -104,7 +107,7 @@ impl Takes {
 /// What the file of an experiment says.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Facts {
+pub struct ExperimentFacts {
     /// What is repeated.
     #[serde(deserialize_with = "text")]
     pub title: Text,
@@ -121,7 +124,7 @@ pub struct Facts {
     pub traces: &'static [&'static str],
     /// Runs, if the experiment is made of runs.
     #[serde(default)]
-    pub(super) data: Data,
+    pub(super) data: DataRuns,
     /// What a reader must know to judge the differences, one sentence each.
     #[serde(deserialize_with = "texts")]
     pub notes: &'static [&'static str],
@@ -146,7 +149,7 @@ pub struct Experiment {
     /// Its file.
     text: &'static str,
     /// What its file says.
-    pub facts: Facts,
+    pub facts: ExperimentFacts,
     measure: Measure,
 }
 

@@ -20,7 +20,7 @@ use crate::spec::Planned;
 /// The runs of an experiment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Data {
+pub struct DataRuns {
     /// The specification that all runs share, without what has a default.
     spec: Table,
     /// Whether time is left out, where no figure depends on it.
@@ -102,7 +102,7 @@ struct Ready {
     wanted: Vec<Wanted>,
 }
 
-impl Data {
+impl DataRuns {
     /// Repeats the runs; with [`Options::points`], those that have a row of the table of truth.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::spec::{hash, hash_of};
 const SCHEMA: &str = "thermocline.kept/1";
 
 /// A folder of results.
-pub struct Kept {
+pub struct KeptResults {
     folder: PathBuf,
     /// Hash of the program: another build may give other figures.
     program: String,
@@ -46,11 +46,11 @@ struct Row {
     reference: Option<Reference>,
 }
 
-impl Kept {
+impl KeptResults {
     /// The results of `program` (its hash) in `folder`.
     #[must_use]
-    pub fn new(folder: PathBuf, program: String) -> Kept {
-        Kept { folder, program }
+    pub fn new(folder: PathBuf, program: String) -> KeptResults {
+        KeptResults { folder, program }
     }
 
     /// The place of the result of `experiment` under `options`.
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_result_comes_back_as_it_was_under_its_own_key_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = |program: &str| Kept::new(folder.path().join("kept"), program.to_owned());
+        let kept = |program: &str| KeptResults::new(folder.path().join("kept"), program.to_owned());
         let place = |program, name, seed| {
             kept(program).place(Experiment::find(name).unwrap(), &options(seed)).unwrap()
         };
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept::new(folder.path().to_owned(), "one".to_owned());
+        let kept = KeptResults::new(folder.path().to_owned(), "one".to_owned());
         let place = kept.place(Experiment::find("csal").unwrap(), &options(1)).unwrap();
         place.write(&result()).unwrap();
         let whole = std::fs::read_to_string(&place.path).unwrap();
