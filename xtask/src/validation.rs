@@ -74,7 +74,7 @@ fn differences(written: &[&str], measured: &[&str]) -> Vec<Violation> {
 
 /// The table that `lab reproduce NAMES --points --into` the document prints, or that of all experiments.
 fn reproduce(repo: &Repo, names: &[String]) -> Result<String> {
-    let mut arguments = vec!["lab", "reproduce", "--points"];
+    let mut arguments = vec!["lab", "reproduce", "--points", "--fresh"];
     match names {
         [] => arguments.push("all"),
         _ => {

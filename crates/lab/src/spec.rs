@@ -16,7 +16,7 @@ use thermocline_workload::trace;
 
 use crate::{Error, Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
 
-pub use files::{files, hash, load};
+pub use files::{files, hash, hash_of, load};
 
 /// Passes over a trace if the specification states none: as many as the steady-state rule compares.
 const PASSES: u32 = 5;
@@ -212,7 +212,8 @@ fn generated(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {
             return Err(Error::key(key, "must be at least 1"));
         }
     }
-    let spec = Spec::load(generator)?;
+    let is_content = generator.trim_start().starts_with('[');
+    let spec = if is_content { Spec::from_toml(generator)? } else { Spec::load(generator)? };
     let span = span_bytes.map(Bytes).or(spec.fixed_span()).unwrap_or(SPAN);
     let limit = match (*requests, *writes, *drive_writes) {
         (Some(requests), _, _) => Limit::Requests(requests),

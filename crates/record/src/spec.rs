@@ -96,7 +96,7 @@ pub enum WorkloadSpec {
     },
     /// A generator.
     Generator {
-        /// Its specification, such as `zipf:0.99`, or the path of a file of tenants.
+        /// Its specification, such as `zipf:0.99`, or a file of tenants: its path or its content.
         generator: String,
         /// Bytes addressed.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -136,7 +136,7 @@ mod papers {
         let options = Options { seed: 1, traces: None, quick, points: false };
         let figures = experiment.run(&options, &mut |_| ())?;
         let points = experiment.points(&figures);
-        let (experiment, source) = (experiment.name, experiment.source);
+        let (experiment, source) = (experiment.name, experiment.facts.source);
         Ok(Reproduced { experiment, source, figures, points })
     }
 }

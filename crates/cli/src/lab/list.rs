@@ -8,7 +8,7 @@ use thermocline_ftl::victim::Victim;
 use thermocline_lab::Layer;
 use thermocline_lab::log::LogOptions;
 #[cfg(feature = "papers")]
-use thermocline_lab::reproduce::EXPERIMENTS;
+use thermocline_lab::reproduce::{EXPERIMENTS, Experiment};
 use thermocline_lab::tco::case::{CASES, Case};
 use thermocline_nand::profile::{Profile, builtin, names};
 use thermocline_workload::synthetic::{AppInfo, forms};
@@ -107,7 +107,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Victims => Victim::list().iter().map(|(victim, about)| row(victim, about)).collect(),
         What::Cases => cases()?,
         #[cfg(feature = "papers")]
-        What::Experiments => EXPERIMENTS.iter().map(|e| row(e.name, e.title)).collect(),
+        What::Experiments => EXPERIMENTS.iter().map(experiment).collect(),
     };
     let mut table = plain();
     rows.into_iter().for_each(|row| {
@@ -118,6 +118,14 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
 
 fn row(name: &(impl ToString + ?Sized), about: &str) -> [String; 2] {
     [name.to_string(), about.to_owned()]
+}
+
+/// An experiment, with how long it takes.
+#[cfg(feature = "papers")]
+fn experiment(of: &Experiment) -> [String; 2] {
+    let quick =
+        of.facts.quick.map_or(String::new(), |quick| format!(", quick {}", quick.takes.name()));
+    row(of.name, &format!("{} ({}{quick})", of.facts.title, of.facts.takes.name()))
 }
 
 /// The keys of an application.

@@ -7,8 +7,10 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
+use thermocline_lab::reproduce::kept::{KeptResults, Place};
 use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table};
-use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, Options};
+use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, FiguresDrawn, Options, Takes};
+use thermocline_lab::spec::hash_of;
 use thermocline_report::{Origin, TextTable};
 
 use super::args::in_arguments;
@@ -29,7 +31,10 @@ Examples:
   thermocline lab reproduce all --json
 
 `all` ends with the table of truth: each published value, ours, the difference, what explains it, and the median and
-worst error of all. It takes about a quarter of an hour; with --quick some minutes.")]
+worst error of all. `lab list experiments` says how long each takes, with --quick and without.
+
+Results are kept in $XDG_CACHE_HOME/thermocline or ~/.cache/thermocline, and printed again by the same program for the
+same experiment, seed, options and traces. --fresh measures again.")]
 pub struct ReproduceArgs {
     /// Names of experiments (`lab list experiments`), or `all`
     #[arg(value_name = "EXPERIMENT", required = true)]
@@ -40,9 +45,12 @@ pub struct ReproduceArgs {
     /// Folder of traces to replay, each NAME.csv.gz [default: traces inside the program]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Smaller where an experiment is of its document's size (micron-zones): a sixteenth, in seconds
+    /// Run small forms, about a minute each at most; each table says what is smaller and which rows are left out
     #[arg(long)]
     quick: bool,
+    /// Measure again, and use no results kept from earlier
+    #[arg(long)]
+    fresh: bool,
     /// Print the table of truth only, as Markdown: published values, ours, differences and what explains them
     #[arg(long)]
     points: bool,
@@ -75,6 +83,8 @@ struct Outcome {
     title: &'static str,
     source: &'static str,
     seed: u64,
+    /// Which small form this is; `null`: the full one.
+    quick: Option<&'static str>,
     figures: Vec<Figure>,
     notes: &'static [&'static str],
 }
@@ -94,25 +104,29 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let (mut page, mut notes) = (plots::Charts::default(), Vec::new());
     let mut points = Vec::new();
-    let all = Progress::default();
+    let store = store();
     for (index, experiment) in chosen.iter().enumerate() {
-        let bar = all.bar(&format!("{} ({} of {})", experiment.name, index + 1, chosen.len()));
-        let (figures, drawn) = experiment.draw(&options, &mut |share| bar.set(share))?;
-        drop(bar);
+        let number = format!("{} ({} of {})", experiment.name, index + 1, chosen.len());
+        let place = store.as_ref().map(|store| store.place(experiment, &options)).transpose()?;
+        let old = place.as_ref().filter(|_| !args.fresh).and_then(from_earlier);
+        let (figures, drawn) = match old {
+            Some(old) => old,
+            None => measure(experiment, &options, &number, place.as_ref())?,
+        };
         page.plot_origins.extend(drawn.iter().map(|_| experiment.name.to_owned()));
         page.plots.extend(drawn);
-        page.tables.push(table(experiment, &figures));
+        page.tables.push(table(experiment, &figures, args.quick));
         page.origins.push(args.origin(experiment));
-        notes.extend(experiment.notes);
+        notes.extend(experiment.facts.notes);
         points.extend(experiment.points(&figures));
         if args.points {
             continue;
         }
         if args.json {
-            let outcome = Outcome::new(experiment, figures, args.seed);
+            let outcome = Outcome::new(experiment, figures, args);
             writeln!(out, "{}", serde_json::to_string_pretty(&outcome)?)?;
         } else {
-            show(experiment, &figures, &mut out)?;
+            show(experiment, &figures, args.quick, &mut out)?;
         }
     }
     if args.points || args.experiments.iter().any(|name| name == "all") {
@@ -122,6 +136,57 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     let introduction =
         "Published experiments, repeated: marks are theirs or a closed form, lines are ours.";
     plots::write(args.report.as_deref(), &title, introduction, page, &notes)
+}
+
+/// Where results are kept, if there is a folder for that and this program can be told from others.
+fn store() -> Option<KeptResults> {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    let program = hash_of(std::env::current_exe().ok()?.to_str()?).ok()?;
+    Some(KeptResults::new(cache.join("thermocline"), program))
+}
+
+/// The result kept in `place`. A file that cannot be used is named.
+fn from_earlier(place: &Place) -> Option<FiguresDrawn> {
+    let path = place.path.display();
+    match place.read() {
+        Ok(old) => {
+            if old.is_some() {
+                eprintln!("kept from an earlier run in {path}; --fresh measures again");
+            }
+            old
+        }
+        Err(reason) => {
+            eprintln!("{path} is not used: {reason}");
+            None
+        }
+    }
+}
+
+/// Measures the figures, and keeps them in `place`.
+fn measure(
+    experiment: &Experiment,
+    options: &Options,
+    number: &str,
+    place: Option<&Place>,
+) -> anyhow::Result<FiguresDrawn> {
+    let takes = experiment.takes(options);
+    let quick = experiment.facts.quick.is_some() && !options.quick && takes > Takes::Minute;
+    let hint = if quick { "; --quick runs a small form" } else { "" };
+    eprintln!("{number}: takes {}{hint}", takes.name());
+    let mut bar = Progress::default().aloud(number);
+    let result = experiment.draw(options, &mut |share| bar.set(share))?;
+    drop(bar);
+    if let Some(Err(error)) = place.map(|place| place.write(&result)) {
+        eprintln!("{number}: the result is not kept: {error}");
+    }
+    Ok(result)
+}
+
+/// Which small form the figures of `experiment` are of.
+fn quick_terms(experiment: &Experiment) -> &'static str {
+    experiment.facts.quick.map_or("the same as the full form", |quick| quick.terms)
 }
 
 impl ReproduceArgs {
@@ -135,7 +200,7 @@ impl ReproduceArgs {
         if let Some(traces) = &self.traces {
             command += &format!(" --traces {}", traces.display());
         }
-        let (name, source) = (experiment.name.to_owned(), experiment.source.to_owned());
+        let (name, source) = (experiment.name.to_owned(), experiment.facts.source.to_owned());
         Origin { name, source, command }
     }
 }
@@ -187,7 +252,7 @@ fn digits(value: f64) -> String {
 }
 
 /// The figures as a table for the report, with columns for published values if the experiment has any.
-fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
+fn table(experiment: &Experiment, figures: &[Figure], quick: bool) -> TextTable {
     let compared = figures.iter().any(|figure| figure.theirs.is_some());
     let row = |figure: &Figure| {
         let theirs = figure.theirs.map_or("-".into(), digits);
@@ -198,9 +263,14 @@ fn table(experiment: &Experiment, figures: &[Figure]) -> TextTable {
     let heads: &[&str] =
         if compared { &["figure", "theirs", "ours", "difference"] } else { &["figure", "ours"] };
     let nothing = if compared { "" } else { ", which states no values to compare these with" };
+    let source = experiment.facts.source.trim_end_matches('.');
+    let small = match quick {
+        true => format!(" Quick form: {}.", quick_terms(experiment)),
+        false => String::new(),
+    };
     TextTable {
-        title: format!("{}: {}", experiment.name, experiment.title),
-        text: format!("Theirs: {}{nothing}.", experiment.source.trim_end_matches('.')),
+        title: format!("{}: {}", experiment.name, experiment.facts.title),
+        text: format!("Theirs: {source}{nothing}.{small}"),
         heads: heads.iter().map(|head| (*head).to_owned()).collect(),
         rows: figures.iter().map(row).collect(),
         origin: Some(experiment.name.to_owned()),
@@ -227,15 +297,17 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Experiment>> {
 }
 
 impl Outcome {
-    fn new(experiment: &Experiment, figures: Vec<Figure>, seed: u64) -> Outcome {
+    fn new(experiment: &Experiment, figures: Vec<Figure>, args: &ReproduceArgs) -> Outcome {
+        let facts = &experiment.facts;
         Outcome {
             schema: "thermocline.reproduce/1",
             experiment: experiment.name,
-            title: experiment.title,
-            source: experiment.source,
-            seed,
+            title: facts.title,
+            source: facts.source,
+            seed: args.seed,
+            quick: args.quick.then(|| quick_terms(experiment)),
             figures,
-            notes: experiment.notes,
+            notes: facts.notes,
         }
     }
 }
@@ -243,6 +315,7 @@ impl Outcome {
 fn show(
     experiment: &Experiment,
     figures: &[Figure],
+    quick: bool,
     out: &mut impl std::io::Write,
 ) -> std::io::Result<()> {
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
@@ -263,8 +336,13 @@ fn show(
             right(error),
         ]);
     }
-    writeln!(out, "{}\n{table}\ntheirs: {}", experiment.title, experiment.source)?;
-    for note in experiment.notes {
+    let facts = &experiment.facts;
+    writeln!(out, "{}", facts.title)?;
+    if quick {
+        writeln!(out, "quick form: {}", quick_terms(experiment))?;
+    }
+    writeln!(out, "{table}\ntheirs: {}", facts.source)?;
+    for note in facts.notes {
         writeln!(out, "note: {}", in_arguments(note))?;
     }
     writeln!(out)

@@ -1,6 +1,6 @@
 //! `list`, `theory` and `reproduce`.
 
-use crate::lab;
+use crate::{command, lab, repository, scratch};
 
 #[test]
 fn every_listing_names_what_the_other_commands_take() {
@@ -161,4 +161,38 @@ fn an_experiment_gives_our_figures_beside_theirs() {
             (figure["ours"].as_f64().expect("ours"), figure["theirs"].as_f64().expect("theirs"));
         assert!((ours / theirs - 1.0).abs() < 0.02, "{figure}");
     }
+}
+
+#[test]
+fn a_result_is_kept_for_the_same_program_and_options_and_a_damaged_one_is_measured_again() {
+    let cache = scratch();
+    let run = |arguments: &str| {
+        let mut command =
+            command(&repository(), &format!("reproduce indirection-unit {arguments}"));
+        let done =
+            command.env("XDG_CACHE_HOME", cache.path()).output().expect("the program starts");
+        assert!(done.status.success(), "{done:?}");
+        (done.stdout, String::from_utf8(done.stderr).expect("UTF-8"))
+    };
+    let ([kept, takes], json) = (["kept from an earlier run", "takes seconds"], "--json");
+    let (first, said) = run(json);
+    assert!(said.contains(takes) && !said.contains(kept), "{said}");
+    let (again, said) = run(json);
+    assert!(said.contains(kept) && !said.contains(takes) && again == first, "{said}");
+    assert!(run("--points").1.contains(takes) && run("--json --seed 2").1.contains(takes));
+    assert!(run("--json --fresh").1.contains(takes));
+    for file in std::fs::read_dir(cache.path().join("thermocline")).expect("results") {
+        std::fs::write(file.expect("a file").path(), "none of ours").expect("written");
+    }
+    let (mended, said) = run(json);
+    assert!(said.contains("is not used") && said.contains(takes) && mended == first, "{said}");
+}
+
+#[test]
+fn an_experiment_says_how_long_it_takes_and_which_small_form_it_is() {
+    let list = lab("list experiments").ok();
+    assert!(list.contains("(over ten minutes, quick about a minute)"), "{list}");
+    let quick = lab("reproduce snia-partial --quick");
+    assert!(quick.err.contains("takes seconds"), "{}", quick.err);
+    assert!(quick.out.contains("quick form: "), "{}", quick.out);
 }

@@ -94,6 +94,7 @@ fn lab_in(folder: &Path, arguments: &str) -> Done {
 fn command(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
     command.arg("lab").args(arguments.split_whitespace()).current_dir(folder).stdin(Stdio::null());
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

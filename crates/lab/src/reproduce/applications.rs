@@ -87,8 +87,9 @@ pub fn applications(
         return Ok(Vec::new());
     }
     let mut figures = Vec::new();
-    let steps = PAIRS.len() * 2 * STACKS.len();
-    for (index, pair) in PAIRS.iter().enumerate() {
+    let pairs = if options.quick { &PAIRS[..3] } else { &PAIRS[..] };
+    let steps = pairs.len() * 2 * STACKS.len();
+    for (index, pair) in pairs.iter().enumerate() {
         let mut step = index * 2 * STACKS.len();
         let traced = options.trace(pair.trace);
         let theirs = shape(&mut trace::open(&traced, &trace::Options::default())?)?;

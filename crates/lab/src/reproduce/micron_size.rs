@@ -240,13 +240,14 @@ impl Scale {
 pub fn range(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let scale = Scale { divisor: if options.quick { QUICK } else { 1 }, seed: options.seed };
     let (mut grid, mut others) = (grid(), others());
-    if options.points {
+    let few = options.points || options.quick;
+    if few {
         grid.retain(is_compared);
         others.clear();
     }
     // The log takes as long as a dozen of the others.
     let steps = grid.len() + others.len() + 12;
-    let mut figures = if options.points { Vec::new() } else { store(scale)? };
+    let mut figures = if few { Vec::new() } else { store(scale)? };
     let mut all = Vec::new();
     for (step, case) in grid.iter().enumerate() {
         let ours = scale.conventional(case, &mut part(progress, step, steps))?;
@@ -265,7 +266,7 @@ pub fn range(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fig
         figures.push(Figure::beside(what, Some(THEIRS), ours));
     }
     let ends = [(false, "ignored"), (true, "obeyed")];
-    for (discard, name) in ends.into_iter().filter(|_| !options.points) {
+    for (discard, name) in ends.into_iter().filter(|_| !few) {
         let some = all.iter().filter(|(obeyed, _)| *obeyed == discard).map(|(_, waf)| *waf);
         let least = some.clone().fold(f64::INFINITY, f64::min);
         let most = some.fold(0.0, f64::max);

@@ -2,14 +2,15 @@
 
 mod table;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Figure;
+use super::catalog::{Text, text};
 
 pub use table::{Errors, Row, RowError, table};
 
 /// What kind of thing published a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
     /// A formula.
@@ -36,10 +37,11 @@ impl Evidence {
 }
 
 /// A document that published values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Document {
     /// Authors, short title, year.
-    pub name: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub name: Text,
     /// What published it.
     pub evidence: Evidence,
 }
@@ -85,7 +87,7 @@ pub const DOCUMENTS: [Document; 10] =
     [DESNOYERS, FTLSIM, RAGHAV, CACHELIB, MICRON, CHOI, THATCHER, AUTOSTREAM, CSAL, REVIEWS];
 
 /// How a published value is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meant {
     /// It is the value.
@@ -97,7 +99,7 @@ pub enum Meant {
 }
 
 /// What is known of the difference.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The cause of the difference was not measured.
@@ -107,30 +109,35 @@ pub enum Standing {
     /// A cause whose share was measured: what the reference gives on our terms.
     Cause {
         /// How our terms differ.
-        what: &'static str,
+        #[serde(deserialize_with = "text")]
+        what: Text,
         /// The reference with that difference taken into account.
         theirs: f64,
     },
     /// One unpublished term was changed: shows how much of the difference the term could explain.
     Knob {
         /// The changed term.
-        what: &'static str,
+        #[serde(deserialize_with = "text")]
+        what: Text,
         /// Ours with that change.
         ours: f64,
     },
 }
 
 /// The published value of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Reference {
     /// Who published it.
     pub document: Document,
     /// The quantity, and the place in the document.
-    pub quantity: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub quantity: Text,
     /// Which part of it, where a table has several; else empty.
-    pub part: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub part: Text,
     /// Unit of the quantity.
-    pub unit: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub unit: Text,
     /// How the value is meant.
     pub meant: Meant,
     /// What is known of the difference.

@@ -21,6 +21,7 @@ pub fn greedy(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Fi
     let cases: Vec<(f64, u32)> = [0.07, 0.15, 0.20, 0.28]
         .into_iter()
         .flat_map(|op| [64, 128, 256, 512, 1024].map(|blocks| (op, blocks)))
+        .filter(|&(_, blocks)| !options.quick || blocks <= 256)
         .collect();
     let weight: f64 = cases.iter().map(|&(_, blocks)| f64::from(blocks)).sum();
     let mut done = 0.0;

@@ -50,7 +50,10 @@ pub fn files(stack: &str, workload: &WorkloadSpec) -> Result<BTreeMap<String, St
 }
 
 /// SHA-256 of a file, or of a trace that comes with the program.
-fn hash_of(name: &str) -> Result<String, Error> {
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn hash_of(name: &str) -> Result<String, Error> {
     if let Some(trace) = BuiltIn::named(Path::new(name)) {
         return Ok(hash(trace.bytes()));
     }

@@ -14,9 +14,18 @@ use bed::Bed;
 
 pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let bed = Bed::new(options);
-    let steps = if options.points { 3 } else { 5 };
-    let mut figures = waf::figures(&bed, options.points, &mut part(progress, 0, steps))?;
-    figures.extend(rows::table(&bed, &mut part(progress, 1, steps))?);
+    let steps = match options {
+        Options { quick: true, .. } => 2,
+        Options { points: true, .. } => 3,
+        _ => 5,
+    };
+    let points = options.points || options.quick;
+    let mut figures = waf::figures(&bed, points, &mut part(progress, 0, steps))?;
+    let rows = if options.quick { &rows::ROWS[..2] } else { &rows::ROWS[..] };
+    figures.extend(rows::table(&bed, rows, &mut part(progress, 1, steps))?);
+    if options.quick {
+        return Ok(figures);
+    }
     figures.extend(big_data::figures(&bed, options.points, &mut part(progress, 2, steps))?);
     if !options.points {
         figures.extend(tenants::figures(&bed, &mut part(progress, 3, steps))?);

@@ -156,12 +156,12 @@ fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
 }
 
 /// All rows on all sides.
-pub fn table(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+pub fn table(bed: &Bed, rows: &[Row], progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
-    for (index, row) in ROWS.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         for (at, side) in SIDES.iter().enumerate() {
             let step = index * SIDES.len() + at;
-            let mut progress = part(progress, step, ROWS.len() * SIDES.len());
+            let mut progress = part(progress, step, rows.len() * SIDES.len());
             let ours = rates(bed, row, side, &mut part(&mut progress, 0, 3))?;
             let knobs = match *side {
                 "disk" => {

@@ -3,7 +3,7 @@
 use thermocline_types::Bytes;
 
 use super::super::zones::Zones;
-use super::{Figure, LONGER, SMALL_READS, UTILISATIONS, ours, part};
+use super::{Figure, LONGER, Options, SMALL_READS, UTILISATIONS, ours, part};
 use crate::Error;
 use crate::reproduce::point::{CHOI, Reference};
 
@@ -99,9 +99,11 @@ fn collection(
 }
 
 /// Both schemes and our default in the log engine.
-pub fn lsm_zgc(seed: u64, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
+pub fn lsm_zgc(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
-    for (index, (name, workload)) in PATTERNS.into_iter().enumerate() {
+    let seed = options.seed;
+    let patterns = if options.quick { &PATTERNS[..1] } else { &PATTERNS };
+    for (index, &(name, workload)) in patterns.iter().enumerate() {
         let mut progress = part(progress, index, 3);
         figures.extend(times(name, workload, seed, &mut progress)?);
     }

@@ -25,7 +25,7 @@ pub fn collections(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<V
 
 /// The same schemes in the log engine.
 pub fn engine(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    engine::lsm_zgc(options.seed, progress)
+    engine::lsm_zgc(options, progress)
 }
 
 /// How many times as long as LSM_ZGC the basic scheme takes to collect a zone: mean and most over utilisations.

@@ -93,10 +93,6 @@ impl Run {
     }
 }
 
-pub fn hse(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    Ok(drawn(options, progress)?.0)
-}
-
 /// The figures, and rates over time as charts.
 pub fn drawn(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error> {
     let long = !(options.points || options.quick);

@@ -1,7 +1,5 @@
 //! The SNIA tutorial of 2009 (Thatcher, Fusion-io), chart by chart.
 
-mod bandwidth;
-mod collisions;
 mod controllers;
 mod life;
 mod partial;
@@ -13,11 +11,7 @@ mod wear;
 use thermocline_record::RunRecord;
 
 use super::job::{PatternJob, mb_per_s};
-use super::{FiguresDrawn, Options};
-use crate::Error;
 
-pub use bandwidth::bandwidth;
-pub use collisions::collisions;
 pub use controllers::controllers;
 pub use life::life;
 pub use partial::partial;
@@ -25,28 +19,6 @@ pub use pathological::pathological;
 pub use scaling::scaling;
 pub use uber::uber;
 pub use wear::wear;
-
-/// Repeats an experiment and draws it, telling the share done.
-pub type Draw = fn(&Options, &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error>;
-
-/// The experiments of this tutorial, each with its charts.
-const DRAWN: [(&str, Draw); 9] = [
-    ("snia-bandwidth", bandwidth),
-    ("snia-controllers", controllers),
-    ("snia-pathological", pathological),
-    ("snia-collisions", collisions),
-    ("snia-scaling", scaling),
-    ("snia-wear", wear),
-    ("snia-partial", partial),
-    ("snia-life", life),
-    ("snia-uber", uber),
-];
-
-/// The function that repeats the experiment called `name` and draws charts; `None` if the tutorial lacks the
-/// experiment.
-pub fn drawn(name: &str) -> Option<Draw> {
-    DRAWN.iter().find(|(known, _)| *known == name).map(|(_, draw)| *draw)
-}
 
 /// A mix as the tutorial writes it: reads/writes in per cent.
 fn mix(read: f64) -> String {
