@@ -47,11 +47,11 @@ settings! {
             "Bytes that one command of garbage collection reads at most.";
         segment: Bytes => READ_SIZE, expert, "256KiB",
             "Bytes of a victim that are looked at together.";
-        ahead_units: u32 => AHEAD, expert, "8" ("1/64 of the units, 2 to 64"),
+        ahead_units: u32 => AHEAD, expert, "8" ("1/256 of the units, at least 3 or 4, at most 32"),
             "Free units at which garbage collection begins, beyond those kept for itself.";
         checkpoint: Bytes => CHECKPOINT, expert, "256MiB" ("chosen by the size of the pool"),
             "Bytes written between checkpoints: recovery replays at most about twice as much.";
-        reserved_units: u32 => RESERVED, expert, "32" ("1/16 of the units, 4 to 64"),
+        reserved_units: u32 => RESERVED, expert, "32" ("1/16 of the units, 8 to 64"),
             "Units listed in a superblock ahead of their use.";
         max_requests: u32 => REQUESTS, expert, "1024",
             "Requests in work at once.";
