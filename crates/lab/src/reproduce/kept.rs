@@ -1,8 +1,8 @@
-//! Results kept from one repetition for the next, each in a file of its own.
+//! Results of experiments, kept for later repetitions. Each result has one file.
 //!
 //! Invariants:
-//! * A result is used only under the key that it was kept under: experiment, options, traces and program.
-//! * A file that was changed is never used.
+//! * A result is used only if its key matches: experiment, options, traces and program.
+//! * A changed or damaged file is never used.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,19 +15,19 @@ use super::{Experiment, Figure, FiguresDrawn, Options};
 use crate::Error;
 use crate::spec::{hash, hash_of};
 
-/// The first word of a file.
+/// The schema, in the first line of each file.
 const SCHEMA: &str = "thermocline.kept/1";
 
-/// A folder of results.
+/// A folder of kept results.
 pub struct KeptResults {
     folder: PathBuf,
-    /// Hash of the program: another build may give other figures.
+    /// Hash of the program: another build may give different figures.
     program: String,
 }
 
-/// The file of one result.
+/// The file of a result.
 pub struct Place {
-    /// Where the file is, or would be.
+    /// Path of the file. The file may be missing.
     pub path: PathBuf,
     key: String,
 }
@@ -72,10 +72,10 @@ impl KeptResults {
 }
 
 impl Place {
-    /// The result, if there is one.
+    /// Reads the kept result; `None` without a file.
     ///
     /// # Errors
-    /// Why the file is not used.
+    /// The reason why the file cannot be used.
     pub fn read(&self) -> Result<Option<FiguresDrawn>, String> {
         let text = match std::fs::read_to_string(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -93,10 +93,10 @@ impl Place {
         Ok(Some((figures.into_iter().map(whole).collect(), plots)))
     }
 
-    /// Keeps a result.
+    /// Writes the result to the file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, (figures, plots): &FiguresDrawn) -> io::Result<()> {
         let row = |figure: &Figure| Row { figure: figure.clone(), reference: figure.reference };
         let results = Results { figures: figures.iter().map(row).collect(), plots: plots.clone() };
