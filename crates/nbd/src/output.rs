@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 
 use thermocline_target::Buffer;
 
-use crate::server::emptied;
+use thermocline_target::emptied;
 
 /// Pieces of memory that one system call sends. Chosen, not measured; the kernel takes up to 1024.
 const SLICES: usize = 256;

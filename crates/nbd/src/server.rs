@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::{BufferPool, Clock};
+use thermocline_target::{BufferPool, Clock, emptied};
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
@@ -535,13 +535,6 @@ impl Server {
     fn indices(&self) -> Vec<usize> {
         self.connections.iter().map(|(index, _)| index).collect()
     }
-}
-
-/// An empty vector with the memory of `from`, for elements of another lifetime. The standard library keeps the memory
-/// where both types have one layout.
-pub(crate) fn emptied<A, B>(mut from: Vec<A>) -> Vec<B> {
-    from.clear();
-    from.into_iter().map(|_| unreachable!("it is empty")).collect()
 }
 
 impl Drop for Server {

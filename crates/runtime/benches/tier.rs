@@ -12,7 +12,7 @@
 
 mod load;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -276,8 +276,8 @@ impl Storage for Counted {
         self.memory.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.memory.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.memory.descriptors(into);
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -1,6 +1,6 @@
 //! Carries out what the engine asks of a device, on a storage.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use slab::Slab;
@@ -128,9 +128,9 @@ impl<S: Storage> Device<S> {
         self.storage.waker()
     }
 
-    /// As [`Storage::descriptor`].
-    pub fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.storage.descriptor()
+    /// As [`Storage::descriptors`].
+    pub fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.storage.descriptors(into);
     }
 
     /// Starts a command of the engine; its answer comes out of [`Device::poll`] once.

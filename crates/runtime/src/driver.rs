@@ -4,7 +4,7 @@
 //! * Every request that was accepted ends exactly once, in [`Driver::poll`].
 //! * Whatever the engine wants done is handed to the device before anybody waits.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use thermocline_engine::{
@@ -353,9 +353,9 @@ impl<S: Storage> Driver<S> {
         self.device.waker()
     }
 
-    /// For callers that wait outside [`Driver::poll`], as [`Storage::descriptor`].
-    pub fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.device.descriptor()
+    /// For callers that wait outside [`Driver::poll`], as [`Storage::descriptors`].
+    pub fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.device.descriptors(into);
     }
 
     /// How long to wait at most until [`Driver::poll`] is called again, though nothing happens.
@@ -367,7 +367,7 @@ impl<S: Storage> Driver<S> {
         engine.map(Duration::from_nanos).into_iter().chain(storage).min()
     }
 
-    /// Whether everything was begun, so that waiting for [`Driver::descriptor`] is in order. If not, poll again.
+    /// Whether everything was begun, so that waiting for [`Driver::descriptors`] is in order. If not, poll again.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !self.unsettled && self.device.has_no_answers()

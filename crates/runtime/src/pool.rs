@@ -60,10 +60,6 @@ use service::Service;
 /// Maximum queued requests per volume; further callers block. Chosen, not measured.
 const QUEUE: usize = 1024;
 
-/// Longest wait of a poller during commands whose completion no descriptor signals, as [`Storage::reap`] of several
-/// storages. Chosen.
-const BLIND: Duration = Duration::from_micros(100);
-
 type Look = Box<dyn FnOnce(&View<'_>) + Send>;
 
 /// State of a pool between two steps.
@@ -120,9 +116,9 @@ enum Job {
 /// A front end on the thread of a pool, run between the pool's steps. The poller waits for both sides, so requests pass
 /// between front end and pool without waking a thread.
 pub trait Poller: Send {
-    /// Does pending work. If idle, waits up to `wait` for the poller's own events, for the waker, and for `pool` to be
-    /// readable. `pool` is set only on the thread of the pool.
-    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>);
+    /// Does pending work. If idle, waits up to `wait` for the poller's own events, for the waker, and for a descriptor
+    /// of `devices` to be readable.
+    fn turn(&mut self, wait: Option<Duration>, devices: &[BorrowedFd<'_>]);
 
     /// Ends the poller's wait, from any thread.
     fn waker(&self) -> Waker;
@@ -310,8 +306,7 @@ impl Pool {
     /// Registers the poller of this pool's thread. A pool accepts a single poller.
     ///
     /// # Errors
-    /// The poller, if the storage has no [`Storage::descriptor`] to wait for, or the pool is closed or has a poller. A
-    /// refused poller needs a separate thread.
+    /// The poller, if the pool is closed or has a poller.
     pub fn register(&self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
         let (refused, answer) = mpsc::channel();
         self.shared.push(Job::Register { poller, refused }, None);

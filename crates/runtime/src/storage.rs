@@ -32,7 +32,7 @@ mod watch;
 #[cfg(target_os = "linux")]
 mod zoned;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,11 +105,9 @@ pub trait Storage: Send {
     /// Ends a wait in [`Storage::reap`].
     fn waker(&self) -> Waker;
 
-    /// For callers that wait outside [`Storage::reap`]: a descriptor that is readable after a completion or a wake. By
-    /// default `None`: no descriptor.
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        None
-    }
+    /// Appends the descriptors for callers that wait outside [`Storage::reap`]. After a completion or a wake, one of
+    /// them is readable, or [`Storage::timeout`] is zero.
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>);
 
     /// Longest time until the next call of [`Storage::reap`], even without completed commands; `None`, the default: for
     /// ever. Waits inside [`Storage::reap`] keep to this limit as well.
@@ -164,8 +162,8 @@ impl Storage for Box<dyn Storage> {
         (**self).waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        (**self).descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        (**self).descriptors(into);
     }
 
     fn timeout(&self) -> Option<Duration> {

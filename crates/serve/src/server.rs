@@ -111,7 +111,9 @@ impl PoolServer {
         let reach = reach.and_files_in(mounted.path());
         let server = Server::new(listeners, exports, limits)?;
         let stopper = server.stopper();
-        house(&pool, server)?;
+        let registered = pool.register(Box::new(PolledServer(server)));
+        registered
+            .map_err(|_| Error::Broken("the pool failed before its server began".to_owned()))?;
         for name in settings.set_limits(&pool) {
             operator.note(format_args!("limits are stated of `{name}`, which is no volume"));
         }
@@ -309,25 +311,12 @@ pub(crate) fn export(volume: Volume, read_only: bool) -> Export {
 struct PolledServer(Server);
 
 impl Poller for PolledServer {
-    fn turn(&mut self, wait: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
-        self.0.turn(wait, pool.as_slice());
+    fn turn(&mut self, wait: Option<Duration>, devices: &[BorrowedFd<'_>]) {
+        self.0.turn(wait, devices);
     }
 
     fn waker(&self) -> Waker {
         let stopper = self.0.stopper();
         Arc::new(move || stopper.wake())
     }
-}
-
-/// Sees to it that the server has a thread: that of the pool, or its own where the storage cannot be waited for.
-fn house(pool: &Pool, server: Server) -> Result<(), Error> {
-    let stopper = server.stopper();
-    let Err(mut server) = pool.register(Box::new(PolledServer(server))) else { return Ok(()) };
-    let run = move || {
-        while !stopper.is_over() {
-            server.turn(None, None);
-        }
-    };
-    thread::Builder::new().name("thermocline-nbd".to_owned()).spawn(run)?;
-    Ok(())
 }

@@ -5,9 +5,8 @@
 //!   advances the clock to the next completion, so an opening or a closing ends within one step.
 //! * Commands reach the drive when they complete, in the order of their completion.
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -307,10 +306,8 @@ impl Storage for ScriptedStorage {
         Arc::new(move || woken.store(true, Ordering::Release))
     }
 
-    /// A dummy file: the scheduler uses the script instead.
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        File::open("/dev/null").ok().map(OwnedFd::from)
-    }
+    /// None: the scheduler uses the script instead.
+    fn descriptors<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
         let condition = |part: &Part| match part.drive {

@@ -90,7 +90,7 @@ impl Up {
         let (server, server_sleeps) = (Arc::new(Mutex::new(server)), Arc::default());
         if housed {
             let poller = Housed { server: Arc::clone(&server), sleeps: Arc::clone(&server_sleeps) };
-            assert!(stepper.register(Box::new(poller)).is_ok(), "the storage has a descriptor");
+            assert!(stepper.register(Box::new(poller)).is_ok(), "the pool has no other");
         }
         let seen = seen.values().cloned().collect();
         let (script, pool_sleeps, alive) = (script.clone(), None, true);
@@ -219,7 +219,7 @@ struct Housed {
 }
 
 impl Poller for Housed {
-    fn turn(&mut self, wait: Option<Duration>, _pool: Option<BorrowedFd<'_>>) {
+    fn turn(&mut self, wait: Option<Duration>, _: &[BorrowedFd<'_>]) {
         let mut server = lock(&self.server);
         let clock = server.clock().clone();
         turn(&mut server, &self.sleeps, wait, &clock);

@@ -39,8 +39,8 @@ const WRITE: u16 = 1;
 struct Housed(Server);
 
 impl Poller for Housed {
-    fn turn(&mut self, _: Option<Duration>, pool: Option<BorrowedFd<'_>>) {
-        self.0.turn(Some(Duration::ZERO), pool.as_slice());
+    fn turn(&mut self, _: Option<Duration>, devices: &[BorrowedFd<'_>]) {
+        self.0.turn(Some(Duration::ZERO), devices);
     }
 
     fn waker(&self) -> Waker {

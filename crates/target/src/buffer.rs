@@ -151,6 +151,14 @@ impl Shelves {
     }
 }
 
+/// An empty vector with the memory of `from`, for elements of another lifetime. The standard library keeps the memory
+/// where both types have one layout.
+#[must_use]
+pub fn emptied<A, B>(mut from: Vec<A>) -> Vec<B> {
+    from.clear();
+    from.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

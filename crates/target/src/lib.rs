@@ -17,7 +17,7 @@ mod memory;
 mod ranges;
 mod request;
 
-pub use buffer::{Buffer, BufferPool, Companion};
+pub use buffer::{Buffer, BufferPool, Companion, emptied};
 pub use clock::Clock;
 pub use error::TargetError;
 pub use granular::Granular;

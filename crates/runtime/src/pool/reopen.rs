@@ -124,9 +124,6 @@ impl Service {
         if !bugs::has(ShellBug::ReopenForgetsWaker) {
             *self.shared.wake.write().unwrap_or_else(PoisonError::into_inner) = self.driver.waker();
         }
-        if let Some((_, descriptor)) = &mut self.poller {
-            *descriptor = self.driver.descriptor();
-        }
         if self.governor.spares_fast() {
             self.driver.spare_fast(true);
         }

@@ -1,12 +1,13 @@
 //! What the thread of a pool does, step by step.
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use slab::Slab;
 use thermocline_engine::{HostError, HostRequest, Rejected, RequestId};
 use thermocline_target::bugs::{self, ShellBug};
+use thermocline_target::emptied;
 
 use super::answer::Answer;
 use super::endurance::Governor;
@@ -16,7 +17,7 @@ use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
 use super::turns::{Cost, Turn, Turns};
-use super::{BLIND, Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
+use super::{Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
 use crate::{AnyStorage, Buffer, Driver, Ended};
 
 /// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
@@ -39,8 +40,10 @@ pub(super) struct Service {
     /// Empty between steps.
     ended: Vec<Ended>,
     pub(super) listener: Listener,
-    /// The poller on this thread, and the descriptor of the pool's storage.
-    pub(super) poller: Option<(Box<dyn Poller>, Option<OwnedFd>)>,
+    /// The poller on this thread.
+    poller: Option<Box<dyn Poller>>,
+    /// Empty between turns of the poller.
+    devices: Vec<BorrowedFd<'static>>,
     overdue: Overdue,
     pub(super) governor: Governor,
     pub(super) gauge: Gauge,
@@ -82,6 +85,7 @@ impl Service {
             ended: Vec::new(),
             listener,
             poller: None,
+            devices: Vec::new(),
             overdue: Overdue::new(upkeep.flush_after),
             governor,
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
@@ -170,13 +174,13 @@ impl Service {
                 Held::Until(_) => news,
             };
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
-        let Some((poller, descriptor)) = &mut self.poller else { return };
-        // Without a descriptor, completions must be polled.
-        let blind = descriptor.is_none() && !self.driver.device().is_idle();
-        let wait = wait.chain(blind.then_some(BLIND)).min();
+        let Some(poller) = &mut self.poller else { return };
         let hurry = news || !self.driver.is_settled();
-        let wait = if hurry { Some(Duration::ZERO) } else { wait };
-        poller.turn(wait, descriptor.as_ref().map(OwnedFd::as_fd));
+        let wait = if hurry { Some(Duration::ZERO) } else { wait.min() };
+        let mut devices = std::mem::take(&mut self.devices);
+        self.driver.descriptors(&mut devices);
+        poller.turn(wait, &devices);
+        self.devices = emptied(devices);
     }
 
     /// Flushes if host data has been unflushed for too long.
@@ -192,11 +196,11 @@ impl Service {
 
     /// As [`super::Pool::register`].
     pub(super) fn register(&mut self, poller: Box<dyn Poller>) -> Result<(), Box<dyn Poller>> {
-        let descriptor = self.driver.descriptor().filter(|_| self.poller.is_none());
-        let Some(descriptor) = descriptor else { return Err(poller) };
-        // From now on, wake-ups go to the poller. Wake-ups in progress show on the descriptor.
-        let _first = self.shared.wake_poller.set(poller.waker());
-        self.poller = Some((poller, Some(descriptor)));
+        // From now on, wake-ups go to the poller. Wake-ups in progress show on a descriptor of the storage.
+        if self.shared.wake_poller.set(poller.waker()).is_err() {
+            return Err(poller);
+        }
+        self.poller = Some(poller);
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 use std::time::Instant;
@@ -366,6 +367,10 @@ impl Storage for Slow {
 
     fn waker(&self) -> crate::storage::Waker {
         self.memory.waker()
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.memory.descriptors(into);
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -1,6 +1,7 @@
 //! Drives with volatile caches on a bench whose power may be cut at any command, and that may die.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -237,6 +238,13 @@ impl Storage for TestDrive {
 
     fn waker(&self) -> Waker {
         Arc::new(|| {})
+    }
+
+    fn descriptors<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
+
+    /// The drive has no descriptor, so waits for the drive are short.
+    fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_micros(100))
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -6,7 +6,7 @@
 //! * The drop of a device that was given up does not wait.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -152,8 +152,8 @@ impl Storage for Deadline {
         self.inner().waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.inner_mut().descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.inner().descriptors(into);
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -252,6 +252,8 @@ mod tests {
         fn waker(&self) -> Waker {
             Arc::new(|| {})
         }
+
+        fn descriptors<'a>(&'a self, _: &mut Vec<BorrowedFd<'a>>) {}
 
         fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
             Ok(Vec::new())

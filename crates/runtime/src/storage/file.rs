@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -348,8 +348,8 @@ impl Storage for File {
         self.io.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.io.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.io.descriptor());
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -4,13 +4,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-
+use super::inbox::Inbox;
 use super::io::Action;
 use super::threads::carry_out;
 use super::{Completion, Fault, Token, Waker};
@@ -18,14 +16,7 @@ use super::{Completion, Fault, Token, Waker};
 pub(super) struct Inline {
     file: Arc<File>,
     ready: Vec<Completion>,
-    wake: Arc<WakeEvent>,
-}
-
-/// The wake-up event.
-struct WakeEvent {
-    event: OwnedFd,
-    /// Whether `event` is readable and nobody has read it.
-    signalled: AtomicBool,
+    inbox: Arc<Inbox>,
 }
 
 /// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
@@ -38,9 +29,7 @@ pub(super) fn is_in_memory(file: &File) -> bool {
 impl Inline {
     /// Transfers of `file`, each done when it is submitted.
     pub(super) fn new(file: Arc<File>) -> io::Result<Inline> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let wake = Arc::new(WakeEvent { event, signalled: AtomicBool::new(false) });
-        Ok(Inline { file, ready: Vec::new(), wake })
+        Ok(Inline { file, ready: Vec::new(), inbox: Inbox::new()? })
     }
 
     pub(super) fn submit(&mut self, token: Token, action: Action) {
@@ -49,32 +38,17 @@ impl Inline {
     }
 
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
-        if self.ready.is_empty() && wait != Some(Duration::ZERO) {
-            let timeout = wait.map(|wait| Timespec {
-                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: wait.subsec_nanos().into(),
-            });
-            let mut fds = [PollFd::from_borrowed_fd(self.wake.event.as_fd(), PollFlags::IN)];
-            // An error is a signal: this may return sooner.
-            let _ready = poll(&mut fds, timeout.as_ref());
-        }
-        if self.wake.signalled.swap(false, Ordering::AcqRel) {
-            let _count = rustix::io::read(&self.wake.event, &mut [0; 8]);
-        }
+        let wait = if self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
+        self.inbox.reap(wait, done);
         done.append(&mut self.ready);
     }
 
     pub(super) fn waker(&self) -> Waker {
-        let wake = Arc::clone(&self.wake);
-        Arc::new(move || {
-            // It fails only when 2^64 - 2 wakes are pending; then the waiter wakes anyway.
-            let _pending = rustix::io::write(&wake.event, &1_u64.to_le_bytes());
-            wake.signalled.store(true, Ordering::Release);
-        })
+        self.inbox.waker()
     }
 
-    /// As [`super::Storage::descriptor`]: it tells of the waker, since completions never make anybody wait.
-    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.wake.event.try_clone().ok()
+    /// Readable after a wake. Completions are ready at once.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inbox.descriptor()
     }
 }

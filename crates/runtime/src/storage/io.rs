@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,14 +135,14 @@ impl Io {
         }
     }
 
-    /// As [`super::Storage::descriptor`].
-    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
+    /// As of [`super::Storage::descriptors`].
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             #[cfg(target_os = "linux")]
             Io::Inline(inline) => inline.descriptor(),
             #[cfg(target_os = "linux")]
             Io::Uring(ring) => ring.descriptor(),
-            Io::Threads(_) => None,
+            Io::Threads(threads) => threads.descriptor(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Several storages as one: the units of each follow those of the one before.
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use thermocline_engine::{DeviceError, Members, UnitCondition, UnitReport};
@@ -138,16 +138,15 @@ impl Storage for Joined {
         self.parts.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.parts.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.parts.descriptors(into);
     }
 
     fn timeout(&self) -> Option<Duration> {
         if !self.completions.is_empty() {
             return Some(Duration::ZERO);
         }
-        let parts = (0..self.units.len()).filter_map(|part| self.parts.get(part));
-        parts.filter_map(Storage::timeout).min()
+        self.parts.timeout()
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -1,5 +1,6 @@
 //! Media in memory.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +36,14 @@ struct Ready {
 
 impl Memory {
     /// Empty media.
+    ///
+    /// # Panics
+    /// If the process may not open two more descriptors.
     #[must_use]
     pub fn new(layout: Layout) -> Memory {
         let units = (0..layout.units).map(|_| None).collect();
-        Memory { layout, units, ready: Vec::new(), inbox: Arc::default(), shuffle: None }
+        let inbox = Inbox::new().expect("the process may open descriptors");
+        Memory { layout, units, ready: Vec::new(), inbox, shuffle: None }
     }
 
     /// Takes the memory of all units now, so that no write waits for the kernel to clear it.
@@ -141,6 +146,14 @@ impl Storage for Memory {
 
     fn waker(&self) -> Waker {
         self.inbox.waker()
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        into.push(self.inbox.descriptor());
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        (!self.ready.is_empty()).then_some(Duration::ZERO)
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

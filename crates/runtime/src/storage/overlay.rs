@@ -1,7 +1,7 @@
 //! Writes kept in memory, over a storage that is only read.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -133,8 +133,8 @@ impl<S: Storage> Storage for Overlay<S> {
         self.base.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.base.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.base.descriptors(into);
     }
 
     fn timeout(&self) -> Option<Duration> {

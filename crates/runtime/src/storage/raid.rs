@@ -3,7 +3,7 @@
 mod labels;
 mod notices;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use thermocline_target::BufferPool;
 use thermocline_types::{DeviceId, Time};
 
 use super::group::{Group, GroupKind, GroupStatus, MemberStatus};
-use super::parts::{Parts, ROUNDS, TURN};
+use super::parts::{Parts, ROUNDS};
 use super::{Access, Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
 
@@ -185,9 +185,7 @@ impl Raid {
     fn due(&self) -> Option<Duration> {
         let now = Time(self.begun.elapsed().as_nanos() as u64);
         let array = self.array.poll_timeout().map(|when| Duration::from_nanos(when.since(now).0));
-        // A new member may lack a descriptor although the first members had descriptors.
-        let turn = (!self.array.is_idle() && !self.parts.have_descriptors()).then_some(TURN);
-        array.into_iter().chain(turn).min()
+        array.into_iter().chain(self.parts.timeout()).min()
     }
 
     /// Waits for the members, and handles their completions.
@@ -233,8 +231,8 @@ impl Storage for Raid {
         self.parts.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.parts.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.parts.descriptors(into);
     }
 
     fn timeout(&self) -> Option<Duration> {

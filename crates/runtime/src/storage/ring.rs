@@ -65,8 +65,6 @@ pub(super) struct Ring {
     watched: bool,
     /// Whether the event fired since the last [`Ring::reap`]. The next reap must not wait.
     woken: bool,
-    /// Whether the kernel always watches `event`, for waiters outside the ring.
-    announced: bool,
     ready: Vec<Completion>,
     file: Arc<File>,
     /// For calls, started with the first.
@@ -98,7 +96,6 @@ impl Ring {
             event,
             watched: false,
             woken: false,
-            announced: false,
             ready: Vec::new(),
             file,
             helper: None,
@@ -175,16 +172,13 @@ impl Ring {
 
     pub(super) fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
         self.collect();
-        if self.announced {
-            self.watch();
-        }
+        self.watch();
         if !self.ready.is_empty() || self.woken || wait == Some(Duration::ZERO) {
             if !self.slots.is_empty() || !self.ring.submission().is_empty() {
                 // An error here shows again, or is of a transfer and comes with its completion.
                 let _again = self.ring.submit();
             }
         } else {
-            self.watch();
             self.wait(wait);
         }
         self.collect();
@@ -202,11 +196,10 @@ impl Ring {
         }
     }
 
-    /// As [`super::Storage::descriptor`]: the ring itself.
-    pub(super) fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.announced = true;
-        // SAFETY: the ring has its descriptor open for as long as it lives, and this is a use of it.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }.try_clone_to_owned().ok()
+    /// As of [`super::Storage::descriptors`]: the ring itself.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring has its descriptor open for as long as it lives, and the borrow ends before.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
     fn wait(&self, wait: Option<Duration>) {

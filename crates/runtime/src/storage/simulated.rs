@@ -5,6 +5,7 @@ mod refill;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -206,21 +207,25 @@ impl Storage for Simulated {
     }
 
     fn reap(&mut self, wait: Option<Duration>, done: &mut Vec<Completion>) {
-        let next = self
-            .held
-            .peek()
-            .map(|&Reverse((due, _))| Duration::from_nanos(due.since(self.now()).as_nanos()));
-        let pause = match (wait, next) {
-            _ if !self.ready.is_empty() => Some(Duration::ZERO),
-            (Some(wait), Some(next)) => Some(wait.min(next)),
-            (one, other) => one.or(other),
-        };
-        self.file.reap(pause, &mut self.fresh);
+        let wait = wait.into_iter().chain(self.timeout()).min();
+        self.file.reap(wait, &mut self.fresh);
         self.release(done);
     }
 
     fn waker(&self) -> Waker {
         self.file.waker()
+    }
+
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.file.descriptors(into);
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let &Reverse((due, _)) = self.held.peek()?;
+        Some(Duration::from_nanos(due.since(self.now()).as_nanos()))
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -42,7 +43,7 @@ impl Threads {
     /// As `new`; and `wake` is called after each completion.
     pub(super) fn waking(file: &Arc<File>, count: usize, wake: &Waker) -> io::Result<Threads> {
         let mut threads =
-            Threads { queue: Arc::default(), inbox: Arc::default(), workers: Vec::new() };
+            Threads { queue: Arc::default(), inbox: Inbox::new()?, workers: Vec::new() };
         for _ in 0..count.max(1) {
             let (queue, inbox) = (Arc::clone(&threads.queue), Arc::clone(&threads.inbox));
             let (file, wake) = (Arc::clone(file), Arc::clone(wake));
@@ -69,6 +70,11 @@ impl Threads {
 
     pub(super) fn waker(&self) -> Waker {
         self.inbox.waker()
+    }
+
+    /// Readable after a completion or a wake.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inbox.descriptor()
     }
 }
 

@@ -9,7 +9,7 @@
 //! one: the test `a_real_zoned_device`, if the environment names it.
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,8 +110,8 @@ impl Storage for Zoned {
         self.file.waker()
     }
 
-    fn descriptor(&mut self) -> Option<OwnedFd> {
-        self.file.descriptor()
+    fn descriptors<'a>(&'a self, into: &mut Vec<BorrowedFd<'a>>) {
+        self.file.descriptors(into);
     }
 
     fn report(&mut self) -> Result<Vec<UnitReport>, Fault> {
