@@ -37,6 +37,8 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     outcomes: Mutex<Vec<Outcome>>,
+    /// An outcome was added since the last [`Outbox::take`].
+    news: sync::AtomicBool,
     server: Sleeper,
     wake_tx: UnixStream,
     wake_rx: UnixStream,
@@ -47,12 +49,15 @@ impl Outbox {
         let (wake_tx, wake_rx) = UnixStream::pair()?;
         wake_tx.set_nonblocking(true)?;
         wake_rx.set_nonblocking(true)?;
-        let (outcomes, server) = (Mutex::default(), Sleeper::new());
-        Ok(Arc::new(Outbox { outcomes, server, wake_tx, wake_rx }))
+        let (outcomes, news, server) =
+            (Mutex::default(), sync::AtomicBool::new(false), Sleeper::new());
+        Ok(Arc::new(Outbox { outcomes, news, server, wake_tx, wake_rx }))
     }
 
     fn push(&self, outcome: Outcome) {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        // Sequentially consistent, as the sleeper asks of added work.
+        self.news.store(true, sync::Ordering::SeqCst);
         if !bugs::has(ShellBug::ServerNotWoken) {
             self.server.notify(|| self.ring());
         }
@@ -70,14 +75,16 @@ impl Outbox {
 
     /// Swaps all outcomes into `to`, which must be empty: the memory of `to` takes the next outcomes.
     pub(crate) fn take(&self, to: &mut Vec<Outcome>) {
+        if !self.news.swap(false, sync::Ordering::SeqCst) {
+            return;
+        }
         std::mem::swap(to, &mut self.outcomes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// From now on a push must wake the server. Returns whether outcomes or a wake are pending; the server must not
     /// wait then.
     pub(crate) fn prepare_wait(&self) -> bool {
-        let lock = || self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.server.prepare(|| !lock().is_empty())
+        self.server.prepare(|| self.news.load(sync::Ordering::SeqCst))
     }
 
     /// Ends [`Outbox::prepare_wait`]. `readable`: whether [`Outbox::descriptor`] is readable.

@@ -4,8 +4,8 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
 use crate::outbox::{Outbox, Outcome};
 use crate::socket::{Readiness, Socket, Stream};
+use crate::traffic::Published;
 use crate::{Exports, Limits, Tls, Traffic, Transport};
 
 /// Bytes of free buffers kept for reuse. Chosen, not measured.
@@ -84,7 +85,7 @@ pub struct Stopper {
     outbox: Arc<Outbox>,
     stop: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
-    traffic: Arc<Mutex<Traffic>>,
+    traffic: Arc<Published>,
 }
 
 impl Stopper {
@@ -108,7 +109,7 @@ impl Stopper {
     /// The counters, which include every answered request of a target.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+        self.traffic.read()
     }
 }
 
@@ -318,8 +319,7 @@ impl Server {
     fn publish(&self) {
         let open = self.connections.len() as u64;
         let held_bytes = self.context.budget.held();
-        let traffic = Traffic { open, held_bytes, ..self.context.traffic };
-        *self.stopper.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic;
+        self.stopper.traffic.publish(Traffic { open, held_bytes, ..self.context.traffic });
     }
 
     /// Resumes connections that wait for memory, after memory was returned. Each turn begins with the next connection.

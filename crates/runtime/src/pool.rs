@@ -24,7 +24,7 @@ mod volume;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
@@ -133,6 +133,8 @@ pub struct Pool {
 /// State shared by the thread, the pool and the volumes.
 struct Shared {
     queue: Mutex<Queue>,
+    /// The queue changed since the thread of the pool last took from the queue. Set under the lock of the queue.
+    news: AtomicBool,
     /// There is room in the queue again.
     room: Condvar,
     wake: RwLock<Waker>,
@@ -246,7 +248,10 @@ impl Pool {
         let known = self.shared.volumes().get(&volume.0).cloned();
         if let Some(known) = &known {
             *known.limits() = limits;
-            self.shared.queue().limits.push((volume, limits));
+            let mut queue = self.shared.queue();
+            queue.limits.push((volume, limits));
+            self.shared.news.store(true, Ordering::Release);
+            drop(queue);
             self.shared.wake();
         }
         known.is_some()
@@ -384,6 +389,7 @@ impl Shared {
         }
         queue.jobs.push(job);
         let first = queue.jobs.len() == 1;
+        self.news.store(true, Ordering::Release);
         drop(queue);
         if first && !own && !bugs::has(ShellBug::PoolNotWoken) {
             self.wake();
@@ -409,6 +415,7 @@ impl Shared {
     fn close(&self) {
         let mut queue = self.queue();
         queue.closed = true;
+        self.news.store(true, Ordering::Release);
         let jobs = std::mem::take(&mut queue.jobs);
         drop(queue);
         self.room.notify_all();

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use proptest::prelude::*;
 use thermocline_target::{BlockTarget, Info, Memory, Request};

@@ -1,6 +1,7 @@
 //! What the thread of a pool does, step by step.
 
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,6 +67,7 @@ impl Service {
         });
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
+            news: AtomicBool::new(false),
             room: Condvar::new(),
             wake: RwLock::new(driver.waker()),
             wake_poller: OnceLock::new(),
@@ -163,16 +165,7 @@ impl Service {
 
     /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason to hurry.
     fn give_turn(&mut self, held: Held) {
-        let (news, closed) = {
-            let queue = self.shared.queue();
-            (!queue.jobs.is_empty(), queue.closed)
-        };
-        let news = closed
-            || match held {
-                Held::No => news || !self.waiting.is_empty(),
-                Held::Busy => false,
-                Held::Until(_) => news,
-            };
+        let news = self.has_news() || held == Held::No && !self.waiting.is_empty();
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some(poller) = &mut self.poller else { return };
         let hurry = news || !self.driver.is_settled();
@@ -204,17 +197,23 @@ impl Service {
         Ok(())
     }
 
-    /// Whether somebody, perhaps this thread in an answer, left a job in the queue.
+    /// Whether the queue changed since [`Service::take_jobs`]: another thread, or an answer on this thread, left a job
+    /// or limits, or closed the queue.
     fn has_news(&self) -> bool {
-        !self.shared.queue().jobs.is_empty()
+        self.shared.news.load(Ordering::Acquire)
     }
 
     /// Takes all jobs of the queue. Returns whether the queue was closed. Waiting requests are bounded as well, per
     /// volume.
     fn take_jobs(&mut self) -> bool {
+        if !self.has_news() {
+            return false;
+        }
         let mut jobs = std::mem::take(&mut self.jobs);
         let (limits, closed) = {
             let mut queue = self.shared.queue();
+            // A closed queue stays news.
+            self.shared.news.store(queue.closed, Ordering::Relaxed);
             std::mem::swap(&mut queue.jobs, &mut jobs);
             (std::mem::take(&mut queue.limits), queue.closed)
         };
