@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
@@ -271,12 +271,15 @@ impl Desk {
                         DELETE /volumes/NAME, POST /devices, POST /trace and DELETE /trace";
             return plain(StatusCode::METHOD_NOT_ALLOWED, text);
         }
+        if url == "/" {
+            return page();
+        }
         let (kind, text): (_, fn(&crate::state::Status) -> String) = match url {
             "/metrics" => ("text/plain; version=0.0.4", metrics::text),
             "/status" => ("application/json", |status| {
                 serde_json::to_string(status).expect("it has no keys but texts") + "\n"
             }),
-            _ => return plain(StatusCode::NOT_FOUND, "there are /status and /metrics"),
+            _ => return plain(StatusCode::NOT_FOUND, "there are /, /status and /metrics"),
         };
         let Some(status) = self.state.status() else { return closed() };
         let answer = Response::builder().header(CONTENT_TYPE, kind);
@@ -295,6 +298,16 @@ fn is_ours(host: &str, names: &[String]) -> bool {
             .map(String::as_str)
             .chain(["localhost"])
             .any(|name| host.eq_ignore_ascii_case(name.trim_end_matches('.')))
+}
+
+/// The live page, which asks for `/status`. The policy lets the page load nothing else.
+fn page() -> Answer {
+    let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
+    Response::builder()
+        .header(CONTENT_TYPE, "text/html; charset=utf-8")
+        .header(CONTENT_SECURITY_POLICY, policy)
+        .body(Full::new(Bytes::from_static(include_bytes!("live.html"))))
+        .expect("sound headers")
 }
 
 fn plain(code: StatusCode, text: &str) -> Answer {

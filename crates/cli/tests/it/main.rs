@@ -32,6 +32,7 @@ mod serve_full;
 mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
+mod serve_live_page;
 mod serve_metrics;
 mod serve_mirror;
 mod serve_mistakes;

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use super::serve::done;
 
 /// Programs by their Debian package.
-const PACKAGES: [(&str, &[&str]); 14] = [
+const PACKAGES: [(&str, &[&str]); 15] = [
     ("btrfs-progs", &["mkfs.btrfs", "btrfs"]),
+    ("chromium", &["chromium"]),
     ("e2fsprogs", &["mkfs.ext4", "e2fsck"]),
     ("fio", &["fio"]),
     ("fuse3", &["fusermount3"]),

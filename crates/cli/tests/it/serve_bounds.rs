@@ -17,6 +17,12 @@ fn asks(port: u16, version: &str, headers: &str) -> String {
     answer.lines().next().expect("a status").to_owned()
 }
 
+/// A TCP port of this machine that no program listens on now.
+pub fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    free.local_addr().expect("a port").port()
+}
+
 /// A page of a browser, whose name leads to this machine from one moment to the next, is not told names of volumes.
 #[test]
 fn status_by_a_name_that_is_not_ours_is_refused() {
@@ -26,9 +32,7 @@ fn status_by_a_name_that_is_not_ours_is_refused() {
     let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
     let text = text + "[serve]\nhttp_hosts = ['monitor.example']\n";
     std::fs::write(folder.join("pool.toml"), text).expect("settings");
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("a port").port();
-    drop(free);
+    let port = free_port();
     let served = Served::start(folder, &format!("--http 127.0.0.1:{port}"));
     for host in ["127.0.0.1", "localhost", "[::1]", "Monitor.example", "192.0.2.7"] {
         let answer = asks(port, "1.1", &format!("Host: {host}:{port}\r\nConnection: close\r\n"));
