@@ -1,7 +1,8 @@
 //! Clients of a server: pool changes and status.
 
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -150,22 +151,9 @@ impl Serving {
     /// Also when the server says nothing for as long as `patience`.
     pub fn answer(self, request: &str, longest: u64, patience: Duration) -> Result<String, Error> {
         let server = self.to_string();
-        let silent = |error: io::Error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                let seconds = patience.as_secs();
-                Error::Refused(format!(
-                    "{server} has not answered for {seconds} s: it is stopped, stuck or busy"
-                ))
-            }
-            _ => Error::Refused(format!("{server}: {error}")),
-        };
-        let Serving { mut stream, .. } = self;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        stream.write_all(request.as_bytes()).map_err(silent)?;
-        let mut answer = String::new();
-        stream.take(longest).read_to_string(&mut answer).map_err(silent)?;
-        Ok(answer)
+        self.stream.set_read_timeout(Some(patience))?;
+        self.stream.set_write_timeout(Some(patience))?;
+        exchange(self.stream, &server, request, longest, patience)
     }
 
     fn ask(self, what: &str, body: &str) -> Result<(), Error> {
@@ -186,18 +174,68 @@ fn json(body: &impl Serialize) -> String {
     serde_json::to_string(body).expect("bodies have no keys but texts")
 }
 
+/// Sends `request` and returns the answer of `server`, of `longest` bytes at most. `stream` has the timeout `patience`.
+fn exchange(
+    mut stream: impl io::Read + io::Write,
+    server: &str,
+    request: &str,
+    longest: u64,
+    patience: Duration,
+) -> Result<String, Error> {
+    let silent = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            let seconds = patience.as_secs();
+            Error::Refused(format!(
+                "{server} has not answered for {seconds} s: it is stopped, stuck or busy"
+            ))
+        }
+        _ => Error::Refused(format!("{server}: {error}")),
+    };
+    stream.write_all(request.as_bytes()).map_err(silent)?;
+    let mut answer = String::new();
+    stream.take(longest).read_to_string(&mut answer).map_err(silent)?;
+    Ok(answer)
+}
+
+/// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
+const LONGEST_STATUS: u64 = 64 << 20;
+
+/// How long a status may take. A server that is well answers at once. Chosen.
+const STATUS_PATIENCE: Duration = Duration::from_secs(10);
+
+const GET_STATUS: &str = "GET /status HTTP/1.0\r\n\r\n";
+
 /// Fetches the status from the server at this status socket, schema `thermocline.serve/1`.
 ///
 /// # Errors
 /// If the socket has no listener, or the listener is not a server of this schema.
 pub fn fetch(socket: &Path) -> Result<Value, Error> {
-    /// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
-    const LONGEST: u64 = 64 << 20;
-    /// A server that is well answers at once. Chosen.
-    const PATIENCE: Duration = Duration::from_secs(10);
     let server = Serving::connect(socket)?;
-    let answer = server.answer("GET /status HTTP/1.0\r\n\r\n", LONGEST, PATIENCE)?;
-    let shown = socket.display();
+    let answer = server.answer(GET_STATUS, LONGEST_STATUS, STATUS_PATIENCE)?;
+    status_in(&answer, &socket.display())
+}
+
+/// As [`fetch`], from the HTTP address of a server, such as `http://host:9400`.
+///
+/// # Errors
+/// If the URL has no host and port, no server listens there, or it is not a server of this schema.
+pub fn fetch_remote(url: &str) -> Result<Value, Error> {
+    let refused = |error: io::Error| Error::Refused(format!("{url}: {error}"));
+    let address = url.strip_prefix("http://").unwrap_or(url);
+    let address = address.split_once('/').map_or(address, |(address, _)| address);
+    let mut found = address
+        .to_socket_addrs()
+        .map_err(|error| Error::Refused(format!("{url}: {error}; the form is http://HOST:PORT")))?;
+    let address = found.next().ok_or_else(|| Error::Refused(format!("{url} has no address")))?;
+    let stream = TcpStream::connect_timeout(&address, STATUS_PATIENCE).map_err(refused)?;
+    stream.set_read_timeout(Some(STATUS_PATIENCE))?;
+    stream.set_write_timeout(Some(STATUS_PATIENCE))?;
+    let answer = exchange(stream, url, GET_STATUS, LONGEST_STATUS, STATUS_PATIENCE)?;
+    status_in(&answer, &url)
+}
+
+/// The status in an answer of the server `shown`.
+fn status_in(answer: &str, shown: &dyn fmt::Display) -> Result<Value, Error> {
     let wrong = |what: &str| Error::Refused(format!("{shown} {what}"));
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| wrong("does not speak HTTP"))?;
     let first = head.lines().next().unwrap_or_default();

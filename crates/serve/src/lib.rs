@@ -30,7 +30,7 @@ mod systemd;
 mod tap;
 mod wear;
 
-pub use client::{Serving, fetch, status_socket};
+pub use client::{Serving, fetch, fetch_remote, status_socket};
 pub use control::{LimitChange, Subject};
 pub use date::date;
 pub use devices::{

@@ -10,6 +10,7 @@ use serde_json::Value;
 use thermocline_nbd::protocol::request::{Command, flag};
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
+use super::serve_bounds::free_port;
 use super::serve_fuse;
 use super::serve_scrubs::schedule_scrubs;
 use crate::{numbers, repository, scratch, write};
@@ -410,4 +411,32 @@ fn every_metric_of_the_dashboard_and_of_the_alert_rules_is_served() {
     }
     assert!(used > 15, "{used} metrics are used");
     assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn stat_speaks_json_and_asks_another_machine() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let port = free_port();
+    let served = Served::start(folder, &format!("--http 127.0.0.1:{port}"));
+    write_blocks(&served, 100);
+    let row: Value =
+        serde_json::from_str(&run(folder, "stat pool.toml --json").ok()).expect("JSON");
+    assert_eq!(row["schema"], "thermocline.stat/1");
+    assert!(row["writes_per_second"].as_f64() > Some(0.0), "{row}");
+    assert!(row["alwa"].as_f64() > Some(1.0), "each write has a header: {row}");
+    assert!(row["write_p99_micros"].as_u64() > Some(0), "{row}");
+    assert!(row["queue_depth"].as_f64() > Some(0.0), "{row}");
+    assert!(row["read_p99_micros"].is_null(), "{row}");
+    let remote = format!("http://127.0.0.1:{port}");
+    let lines = run(folder, &format!("stat {remote} 0.05 2 --json")).ok();
+    let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let rates: Vec<Option<f64>> = rows.map(|row| row["writes_per_second"].as_f64()).collect();
+    assert_eq!(rates, [Some(0.0), Some(0.0)], "nothing was written meanwhile");
+    assert_eq!(served.stop(), 0);
+    let refused = run(folder, &format!("stat {remote}"));
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    let nowhere = run(folder, "stat http://localhost");
+    assert!(nowhere.err.contains("the form is http://HOST:PORT"), "{}", nowhere.err);
 }
