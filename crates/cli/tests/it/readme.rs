@@ -1,4 +1,4 @@
-//! Runs the commands of README.md and of docs/use/TOUR.md, in order.
+//! Runs the commands of README.md, docs/use/TOUR.md and docs/use/RUNBOOK.md, in order.
 
 use thermocline_serve::Serving;
 
@@ -112,6 +112,13 @@ fn every_command_of_the_readme_works_and_prints_the_tables_of_the_readme() {
 #[test]
 fn every_command_of_the_tour_works_from_the_program_alone() {
     printed_by("docs/use/TOUR.md", &["mine.toml", "pool.ledger", "p5316.html"]);
+}
+
+#[test]
+fn every_command_of_the_runbook_works() {
+    if have(&["nbdcopy"]) {
+        printed_by("docs/use/RUNBOOK.md", &["backup.bin"]);
+    }
 }
 
 #[test]
