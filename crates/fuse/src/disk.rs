@@ -4,12 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use thermocline_target::{
-    BlockTarget, Buffer, BufferPool, Completion, Extent, Granular, Request, TargetError,
+    BlockTarget, Buffer, BufferPool, Completion, Extent, Request, TargetError,
 };
 use thermocline_types::Bytes;
-
-/// What a disk keeps of the memory of its requests for later. Chosen, not measured.
-const POOL_BYTES: usize = 16 << 20;
 
 /// Bytes that are looked through for data or holes at once, for the target does nothing else meanwhile. Chosen, not
 /// measured.
@@ -25,18 +22,14 @@ pub(crate) enum Clear {
 }
 
 /// A target at any byte. Ranges must lie within its size, and not be empty.
+#[derive(Clone)]
 pub(crate) struct Disk {
-    target: Arc<dyn BlockTarget>,
-    pool: BufferPool,
+    /// See [`BlockTarget::at_any_byte`].
+    pub(crate) target: Arc<dyn BlockTarget>,
+    pub(crate) pool: BufferPool,
 }
 
 impl Disk {
-    pub(crate) fn new(target: Arc<dyn BlockTarget>) -> Arc<Disk> {
-        let at_any_byte = target.at_any_byte();
-        let target = at_any_byte.unwrap_or_else(|| Arc::new(Granular::new(target, Bytes(1))));
-        Arc::new(Disk { target, pool: BufferPool::new(POOL_BYTES) })
-    }
-
     /// Bytes.
     pub(crate) fn size(&self) -> u64 {
         self.target.info().size.0
@@ -78,7 +71,7 @@ impl Disk {
 
     /// Calls `done` with the first byte from `from` on that is data, if `data`, or in a hole; `None` if there is none.
     pub(crate) fn seek(
-        self: &Arc<Self>,
+        self,
         from: u64,
         data: bool,
         done: impl FnOnce(Result<Option<u64>, TargetError>) + Send + 'static,
@@ -88,7 +81,7 @@ impl Disk {
             return done(Ok(None));
         }
         let length = SEEK_BYTES.min(size - from);
-        let disk = Arc::clone(self);
+        let target = Arc::clone(&self.target);
         let found = Completion::new(move |extents: Result<Vec<Extent>, _>| {
             let mut at = from;
             for extent in match extents {
@@ -102,9 +95,9 @@ impl Disk {
             }
             // The type of `done` would nest without end.
             let done: Box<dyn FnOnce(_) + Send> = Box::new(done);
-            disk.seek(at, data, done);
+            self.seek(at, data, done);
         });
-        self.target.extents(Bytes(from), Bytes(length), found);
+        target.extents(Bytes(from), Bytes(length), found);
     }
 }
 

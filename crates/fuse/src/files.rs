@@ -1,9 +1,10 @@
 //! The directory and its files, as the kernel asks for them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -13,10 +14,12 @@ use fuser::{
     WriteFlags,
 };
 use rustix::fs::FallocateFlags;
-use thermocline_target::{Completion, TargetError};
+use thermocline_target::{BufferPool, Completion, Exports, Offer, TargetError, User};
 
-use crate::directory::{Directory, File};
-use crate::disk::Clear;
+use crate::disk::{Clear, Disk};
+
+/// Bytes of the memory of requests kept for later requests. Chosen, not measured.
+const POOL_BYTES: usize = 16 << 20;
 
 /// How long the kernel may believe sizes. Chosen, not measured.
 const TTL: Duration = Duration::from_secs(1);
@@ -35,22 +38,61 @@ const SEEK_HOLE: i32 = 4;
 
 /// Handlers for kernel requests on the directory and its files.
 pub(crate) struct Files {
-    directory: Directory,
+    exports: Exports,
+    /// The users of open files, by number of the file.
+    opened: Mutex<BTreeMap<INodeNo, Vec<User>>>,
+    pool: BufferPool,
     read_only: bool,
     began: SystemTime,
 }
 
+/// Number of the file of the first export; the directory itself is 1.
+const FIRST: u64 = 2;
+
+/// The number of an export's file.
+fn inode(offer: &Offer) -> INodeNo {
+    INodeNo(FIRST + offer.number())
+}
+
+/// Whether a file can be called `name`.
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
+}
+
 impl Files {
-    pub(crate) fn new(directory: Directory, read_only: bool) -> Files {
-        Files { directory, read_only, began: SystemTime::now() }
+    pub(crate) fn new(exports: Exports, read_only: bool) -> Files {
+        let (opened, pool) = (Mutex::default(), BufferPool::new(POOL_BYTES));
+        Files { exports, opened, pool, read_only, began: SystemTime::now() }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, BTreeMap<INodeNo, Vec<User>>> {
+        // No foreign code runs under the lock.
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The exports that are files.
+    fn shown(&self) -> impl Iterator<Item = Arc<Offer>> + use<> {
+        self.exports.shown().into_iter().filter(|offer| is_file_name(&offer.name))
+    }
+
+    /// Opens a file. Returns whether the file exists.
+    fn open_file(&self, file: INodeNo) -> bool {
+        let user = self.exports.enter(|offer| inode(offer) == file);
+        let is_there = user.is_some();
+        self.opened().entry(file).or_default().extend(user);
+        is_there
+    }
+
+    /// Ends one use of an open file.
+    fn close_file(&self, file: INodeNo) {
+        drop(self.opened().get_mut(&file).and_then(Vec::pop));
     }
 
     /// The file of this number. If the file is gone, the kernel repeats the lookup by name.
-    fn file(&self, inode: INodeNo) -> Result<Arc<File>, Errno> {
-        if inode == INodeNo::ROOT {
-            return Err(Errno::EISDIR);
-        }
-        self.directory.file(inode.0).ok_or(Errno::ESTALE)
+    fn file(&self, inode: INodeNo) -> Result<Disk, Errno> {
+        let number = inode.0.checked_sub(FIRST).ok_or(Errno::EISDIR)?;
+        let offer = self.exports.numbered(number).ok_or(Errno::ESTALE)?;
+        Ok(Disk { target: offer.at_any_byte(), pool: self.pool.clone() })
     }
 
     fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
@@ -58,7 +100,7 @@ impl Files {
         let (kind, size, perm) = if inode == INodeNo::ROOT {
             (FileType::Directory, 0, 0o500)
         } else {
-            (FileType::RegularFile, self.file(inode)?.disk.size(), 0o400 | writable)
+            (FileType::RegularFile, self.file(inode)?.size(), 0o400 | writable)
         };
         Ok(FileAttr {
             ino: inode,
@@ -80,14 +122,9 @@ impl Files {
     }
 
     /// The bytes of a file among `length` from `offset` on, perhaps none.
-    fn clip(
-        &self,
-        inode: INodeNo,
-        offset: u64,
-        length: u64,
-    ) -> Result<(Arc<File>, Range<u64>), Errno> {
+    fn clip(&self, inode: INodeNo, offset: u64, length: u64) -> Result<(Disk, Range<u64>), Errno> {
         let file = self.file(inode)?;
-        let size = file.disk.size();
+        let size = file.size();
         Ok((file, offset.min(size)..offset.saturating_add(length).min(size)))
     }
 
@@ -145,8 +182,9 @@ impl Filesystem for Files {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.directory.find(name).filter(|_| parent == INodeNo::ROOT);
-        let inode = found.map(INodeNo).ok_or(Errno::ENOENT);
+        let found =
+            self.exports.find(|offer| parent == INodeNo::ROOT && name == OsStr::new(&offer.name));
+        let inode = found.map(|offer| inode(&offer)).ok_or(Errno::ENOENT);
         match inode.and_then(|inode| self.attributes(inode)) {
             Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
             Err(error) => reply.error(error),
@@ -211,7 +249,7 @@ impl Filesystem for Files {
     fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // No page cache: writes through other front ends are visible, and data is cached only once.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        if self.directory.open(inode.0) {
+        if self.open_file(inode) {
             reply.opened(FileHandle(0), flags);
         } else {
             reply.error(Errno::ESTALE);
@@ -228,7 +266,7 @@ impl Filesystem for Files {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.directory.close(inode.0);
+        self.close_file(inode);
         reply.ok();
     }
 
@@ -246,7 +284,7 @@ impl Filesystem for Files {
         match self.clip(inode, offset, u64::from(size)) {
             Err(error) => reply.error(error),
             Ok((_, range)) if range.is_empty() => reply.data(&[]),
-            Ok((file, range)) => file.disk.read(&range, move |bytes| match bytes {
+            Ok((file, range)) => file.read(&range, move |bytes| match bytes {
                 Ok(bytes) => reply.data(bytes),
                 Err(error) => reply.error(errno(error)),
             }),
@@ -275,7 +313,7 @@ impl Filesystem for Files {
                     Ok(()) => reply.written(written),
                     Err(error) => reply.error(errno(error)),
                 });
-                file.disk.write(range.start, &data[..written as usize], done);
+                file.write(range.start, &data[..written as usize], done);
             }
         }
     }
@@ -289,7 +327,7 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         match self.file(inode) {
-            Ok(file) => file.disk.flush(answer(reply)),
+            Ok(file) => file.flush(answer(reply)),
             Err(error) => reply.error(error),
         }
     }
@@ -322,7 +360,7 @@ impl Filesystem for Files {
                 reply.error(Errno::ENOSPC);
             }
             Ok((_, range)) if range.is_empty() => reply.ok(),
-            Ok((file, range)) => file.disk.clear(&range, why, answer(reply)),
+            Ok((file, range)) => file.clear(&range, why, answer(reply)),
         }
     }
 
@@ -344,11 +382,11 @@ impl Filesystem for Files {
             Ok(file) => file,
             Err(error) => return reply.error(error),
         };
-        let size = file.disk.size();
+        let size = file.size();
         let Some(from) = u64::try_from(offset).ok().filter(|&from| from < size) else {
             return reply.error(Errno::ENXIO);
         };
-        file.disk.seek(from, data, move |found| match found {
+        file.seek(from, data, move |found| match found {
             Ok(Some(at)) => reply.offset(at.cast_signed()),
             Ok(None) if data => reply.error(Errno::ENXIO),
             Ok(None) => reply.offset(size.cast_signed()),
@@ -370,8 +408,9 @@ impl Filesystem for Files {
         // An entry's offset is that of the next one: files may come and go before the kernel asks for the rest.
         let dots = [(1, "."), (2, "..")]
             .map(|(next, name)| (INodeNo::ROOT, FileType::Directory, next, name.to_owned()));
-        let files = self.directory.shown().map(|(number, file)| {
-            (INodeNo(number), FileType::RegularFile, number + 1, file.name.clone())
+        let files = self.shown().map(|offer| {
+            let inode = self::inode(&offer);
+            (inode, FileType::RegularFile, inode.0 + 1, offer.name.clone())
         });
         let rest = dots.into_iter().chain(files).filter(|&(_, _, next, _)| next > offset);
         for (inode, kind, next, name) in rest {
@@ -383,7 +422,7 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        let sizes: Vec<u64> = self.directory.shown().map(|(_, file)| file.disk.size()).collect();
+        let sizes: Vec<u64> = self.shown().map(|offer| offer.target.info().size.0).collect();
         let (bytes, files) = (sizes.iter().sum::<u64>(), sizes.len() as u64);
         reply.statfs(bytes / 4096, 0, 0, files, 0, 4096, 255, 4096);
     }
@@ -391,17 +430,15 @@ impl Filesystem for Files {
 
 #[cfg(test)]
 mod tests {
-    use thermocline_target::Memory;
+    use thermocline_target::{Export, Memory};
     use thermocline_types::Bytes;
 
     use super::*;
-    use crate::Volume;
 
     fn files(read_only: bool) -> Files {
         let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
-        let directory = Directory::default();
-        directory.add(Volume { name: "a".to_owned(), target }).expect("a name");
-        Files::new(directory, read_only)
+        let export = Export { name: "a".to_owned(), target, read_only };
+        Files::new(Exports::new(vec![export]), read_only)
     }
 
     #[test]
@@ -431,6 +468,31 @@ mod tests {
     fn only_a_writable_mount_has_writable_files() {
         let rights = |read_only| files(read_only).attributes(INodeNo(2)).ok().unwrap().perm;
         assert_eq!((rights(false), rights(true)), (0o600, 0o400));
+    }
+
+    #[test]
+    fn open_files_outlive_a_change_of_the_list() {
+        let (files, a) = (files(false), INodeNo(2));
+        assert!(files.open_file(a) && files.open_file(a) && !files.open_file(INodeNo(3)));
+        files.close_file(a);
+        assert_eq!(files.exports.hide("a"), 1);
+        assert!(!files.open_file(a) && files.file(a).is_ok(), "open files go on");
+        files.exports.show("a");
+        assert!(files.open_file(a));
+        files.exports.remove("a");
+        assert!(!files.open_file(a) && files.file(a).is_err());
+        (0..3).for_each(|_| files.close_file(a));
+    }
+
+    #[test]
+    fn an_export_without_a_file_name_is_no_file() {
+        let files = files(false);
+        for name in ["", ".", "..", "a/b", "a\0", "b"] {
+            let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
+            files.exports.add(Export { name: name.to_owned(), target, read_only: false });
+        }
+        let names: Vec<String> = files.shown().map(|offer| offer.name.clone()).collect();
+        assert_eq!(names, ["a", "b"]);
     }
 
     #[test]

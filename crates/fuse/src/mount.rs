@@ -10,8 +10,9 @@ use fuser::{BackgroundSession, Config, MountOption, Session};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use thermocline_target::Exports;
+
 use crate::files::Files;
-use crate::{Directory, Volume};
 
 /// Threads that take requests from the kernel. The threads never wait for media, so two suffice for the processor work.
 /// Chosen, not measured.
@@ -26,9 +27,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// No file can have the name of this volume.
-    #[error("volume {0:?} cannot be a file: no file can have this name")]
-    Name(String),
     /// Nothing should be mounted there.
     #[error("cannot mount on {}: it {why}; take an empty folder", path.display())]
     Folder {
@@ -73,17 +71,14 @@ pub enum Unmounted {
 pub struct Mounted {
     session: BackgroundSession,
     path: PathBuf,
-    directory: Directory,
 }
 
-/// Mounts `volumes` on the folder `path`, each as a file of its name that only this user (and root) can open. The
-/// left-over mount of a killed server is removed first.
+/// Mounts `exports` on the folder `path`. Each export is a file of its name that only this user and root can open. An
+/// export without a file name has no file. The left-over mount of a killed server is removed first.
 ///
 /// # Errors
 /// [`MountError`].
-pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mounted, MountError> {
-    let directory = Directory::default();
-    volumes.into_iter().try_for_each(|volume| directory.add(volume))?;
+pub fn mount(path: &Path, exports: &Exports, read_only: bool) -> Result<Mounted, MountError> {
     let cannot = |error| MountError::Mount { path: path.to_owned(), error };
     remove_left_over(path).map_err(cannot)?;
     if let Some(why) = objection(path).map_err(cannot)? {
@@ -102,9 +97,9 @@ pub fn mount(path: &Path, volumes: Vec<Volume>, read_only: bool) -> Result<Mount
     ];
     config.n_threads = Some(THREADS);
     let path = path.canonicalize().map_err(cannot)?;
-    let session = Session::new(Files::new(directory.clone(), read_only), &path, &config);
+    let session = Session::new(Files::new(exports.clone(), read_only), &path, &config);
     let session = session.and_then(Session::spawn).map_err(cannot)?;
-    Ok(Mounted { session, path, directory })
+    Ok(Mounted { session, path })
 }
 
 impl Mounted {
@@ -114,18 +109,12 @@ impl Mounted {
         &self.path
     }
 
-    /// Its files, which may come and go.
-    #[must_use]
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
     /// Unmounts, and waits for the end of the threads unless the mount is in use.
     ///
     /// # Errors
     /// When the system does not unmount.
     pub fn unmount(self) -> io::Result<Unmounted> {
-        let Mounted { session, path, .. } = self;
+        let Mounted { session, path } = self;
         for _ in 0..BUSY_TRIES {
             // Another user may have unmounted the session and mounted another file system at the path.
             if session.guard.is_finished() {

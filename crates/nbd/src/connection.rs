@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_target::bugs::{self, ShellBug};
-use thermocline_target::{Buffer, BufferPool, Clock, TargetError};
+use thermocline_target::{Buffer, BufferPool, Clock, Exports, TargetError};
 
 use crate::outbox::{Given, Outbox};
 use crate::output::{Body, Output};
@@ -22,7 +22,7 @@ use crate::protocol::reply::Code;
 use crate::protocol::request::{Command, Header};
 use crate::session::Session;
 use crate::socket::Socket;
-use crate::{Exports, Limits, Tls, Traffic, budget::Budget, input::Input};
+use crate::{Limits, Tls, Traffic, budget::Budget, input::Input};
 
 /// Reads of a socket before the next connection's turn. Chosen, not measured.
 const ROUNDS: usize = 4;
@@ -118,10 +118,17 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(index: usize, socket: Socket, tls: Option<Tls>, now: Instant) -> Connection {
+    pub(crate) fn new(
+        index: usize,
+        socket: Socket,
+        tls: Option<Tls>,
+        context: &Context,
+    ) -> Connection {
+        let now = context.now;
         let encryption = if tls.is_some() { Encryption::Required } else { Encryption::None };
         let mut greeting = Vec::new();
-        let phase = Phase::Handshake(Handshake::begin(encryption, &mut greeting));
+        let phase =
+            Phase::Handshake(Handshake::begin(encryption, context.limits.payload, &mut greeting));
         let mut output = Output::default();
         output.push_bytes(greeting);
         Connection {
@@ -338,7 +345,8 @@ impl Connection {
                 }
                 Step::Serve(agreement) => {
                     // It may have gone just now.
-                    let entered = context.exports.enter(&agreement.export).ok_or(End::Over)?;
+                    let entered = context.exports.enter(|offer| offer.name == agreement.export);
+                    let entered = entered.ok_or(End::Over)?;
                     let session = Session::new(entered, &agreement, context.limits.payload);
                     self.phase = Phase::Serving(session);
                 }

@@ -1,6 +1,6 @@
 //! A server of network block devices over any [`BlockTarget`](thermocline_target::BlockTarget).
 //!
-//! [`protocol`] is the protocol as pure functions. [`Server`] serves [`Exports`] on listening sockets, all connections
+//! [`protocol`] is the protocol as pure functions. [`Server`] serves [`Exports`](thermocline_target::Exports) on listening sockets, all connections
 //! on one thread: its own, with [`Server::run`], or that of the target, turn by turn. [`Client`] is a small client.
 //!
 //! Invariants:
@@ -26,7 +26,6 @@ mod tls;
 mod traffic;
 
 pub use client::{Client, ClientError, Reply};
-pub use export::{Export, Exports};
 pub use limits::Limits;
 pub use server::{Listener, Server, Stopper};
 pub use socket::{Readiness, Transport};

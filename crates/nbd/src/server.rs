@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::{BufferPool, Clock, emptied};
+use thermocline_target::{BufferPool, Clock, Exports, emptied};
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
 use crate::outbox::{Outbox, Outcome};
 use crate::socket::{Readiness, Socket, Stream};
 use crate::traffic::Published;
-use crate::{Exports, Limits, Tls, Traffic, Transport};
+use crate::{Limits, Tls, Traffic, Transport};
 
 /// Bytes of free buffers kept for reuse. Chosen, not measured.
 const MEMORY: usize = 32 << 20;
@@ -510,7 +510,7 @@ impl Server {
         self.context.traffic.accepted += 1;
         let entry = self.connections.vacant_entry();
         let index = entry.key();
-        entry.insert(Connection::new(index, socket, tls, self.context.now));
+        entry.insert(Connection::new(index, socket, tls, &self.context));
         self.go_on(index);
     }
 

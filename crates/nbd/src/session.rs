@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use thermocline_target::{Buffer, Completion, Extent, Owner, Request, TargetError};
+use thermocline_target::{Buffer, Completion, Extent, Owner, Request, TargetError, User};
 use thermocline_types::Bytes;
 
-use crate::export::{Export, InUse};
 use crate::outbox::{Given, Outbox};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
@@ -13,10 +12,8 @@ use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
 use crate::protocol::request::{Command, Framing, Header, flag};
 
 /// The agreement with a client that uses an export.
-#[derive(Clone)]
 pub(crate) struct Session {
-    export: Export,
-    _in_use: InUse,
+    export: User,
     framing: Framing,
     allocation: bool,
     /// Bytes of the longest payload.
@@ -24,13 +21,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(
-        (export, in_use): (Export, InUse),
-        agreement: &Agreement,
-        payload: u32,
-    ) -> Session {
+    pub(crate) fn new(export: User, agreement: &Agreement, payload: u32) -> Session {
         let Agreement { framing, allocation, .. } = *agreement;
-        Session { export, _in_use: in_use, framing, allocation, payload: payload.into() }
+        Session { export, framing, allocation, payload: payload.into() }
     }
 
     pub(crate) fn framing(&self) -> Framing {

@@ -9,7 +9,6 @@ mod counts;
 mod endurance;
 mod events;
 mod fullness;
-mod known;
 mod latency;
 mod lost;
 mod overdue;
@@ -21,6 +20,7 @@ mod stepper;
 mod traffic;
 mod turns;
 mod volume;
+mod volume_state;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -52,10 +52,10 @@ use crate::storage::Storage;
 use crate::storage::Waker;
 use crate::{AnyStorage, Buffer, Driver};
 use answer::Answer;
-use known::Known;
 use question::Question;
 use reopen::Reopening;
 use service::Service;
+use volume_state::VolumeState;
 
 /// Maximum queued requests per volume; further callers block. Chosen, not measured.
 const QUEUE: usize = 1024;
@@ -140,7 +140,7 @@ struct Shared {
     wake: RwLock<Waker>,
     /// Waker of the registered poller.
     wake_poller: OnceLock<Waker>,
-    volumes: Mutex<BTreeMap<u32, Arc<Known>>>,
+    volumes: Mutex<BTreeMap<u32, Arc<VolumeState>>>,
     /// Traffic of deleted volumes.
     of_deleted: Mutex<Traffic>,
     clock: Clock,
@@ -186,14 +186,14 @@ impl Pool {
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<Volume> {
         let volumes = self.shared.volumes();
-        let known = volumes.values().find(|known| known.name.as_str() == name)?;
-        Some(Volume::new(Arc::clone(&self.shared), Arc::clone(known)))
+        let state = volumes.values().find(|state| state.name.as_str() == name)?;
+        Some(Volume::new(Arc::clone(&self.shared), Arc::clone(state)))
     }
 
     /// Names of all volumes, the oldest first.
     #[must_use]
     pub fn volume_names(&self) -> Vec<VolumeName> {
-        self.shared.volumes().values().map(|known| known.name.clone()).collect()
+        self.shared.volumes().values().map(|state| state.name.clone()).collect()
     }
 
     /// Makes a volume of `blocks` blocks of 4096 bytes; durable when this returns.
@@ -205,9 +205,9 @@ impl Pool {
         let Reply::Created(id) = self.carry_out(what)? else {
             unreachable!("that is what creation replies")
         };
-        let known = Arc::new(Known::new(id, name, blocks, self.shared.clock.clone()));
-        self.shared.volumes().insert(id.0, Arc::clone(&known));
-        Ok(Volume::new(Arc::clone(&self.shared), known))
+        let state = Arc::new(VolumeState::new(id, name, blocks, self.shared.clock.clone()));
+        self.shared.volumes().insert(id.0, Arc::clone(&state));
+        Ok(Volume::new(Arc::clone(&self.shared), state))
     }
 
     /// Deletes a volume; durable when this returns. Its handles refuse everything from then on.
@@ -216,9 +216,9 @@ impl Pool {
     /// [`HostError`].
     pub fn delete_volume(&self, volume: VolumeId) -> Result<(), HostError> {
         self.carry_out(HostRequest::DeleteVolume { volume })?;
-        if let Some(known) = self.shared.volumes().remove(&volume.0) {
-            known.blocks.store(0, Ordering::Release);
-            self.shared.of_deleted().add(&known.traffic.read());
+        if let Some(state) = self.shared.volumes().remove(&volume.0) {
+            state.blocks.store(0, Ordering::Release);
+            self.shared.of_deleted().add(&state.traffic.read());
         }
         Ok(())
     }
@@ -229,8 +229,8 @@ impl Pool {
     /// [`HostError`].
     pub fn resize_volume(&self, volume: VolumeId, blocks: u64) -> Result<(), HostError> {
         self.carry_out(HostRequest::ResizeVolume { volume, blocks })?;
-        if let Some(known) = self.shared.volumes().get(&volume.0) {
-            known.blocks.store(blocks, Ordering::Release);
+        if let Some(state) = self.shared.volumes().get(&volume.0) {
+            state.blocks.store(blocks, Ordering::Release);
         }
         Ok(())
     }
@@ -245,16 +245,16 @@ impl Pool {
 
     /// Sets the limits of a volume until the pool is closed. Returns whether the volume exists.
     pub fn set_limits(&self, volume: VolumeId, limits: VolumeLimits) -> bool {
-        let known = self.shared.volumes().get(&volume.0).cloned();
-        if let Some(known) = &known {
-            *known.limits() = limits;
+        let state = self.shared.volumes().get(&volume.0).cloned();
+        if let Some(state) = &state {
+            *state.limits() = limits;
             let mut queue = self.shared.queue();
             queue.limits.push((volume, limits));
             self.shared.news.store(true, Ordering::Release);
             drop(queue);
             self.shared.wake();
         }
-        known.is_some()
+        state.is_some()
     }
 
     /// Lifts the limits of all volumes: what waits for them is carried out as soon as can be.
@@ -269,13 +269,13 @@ impl Pool {
     #[must_use]
     pub fn waiting(&self, volume: VolumeId) -> usize {
         let volumes = self.shared.volumes();
-        volumes.get(&volume.0).map_or(0, |known| known.waiting.load(Ordering::Relaxed))
+        volumes.get(&volume.0).map_or(0, |state| state.waiting.load(Ordering::Relaxed))
     }
 
     /// The limits of a volume.
     #[must_use]
     pub fn limits(&self, volume: VolumeId) -> Option<VolumeLimits> {
-        self.shared.volumes().get(&volume.0).map(|known| *known.limits())
+        self.shared.volumes().get(&volume.0).map(|state| *state.limits())
     }
 
     /// Traffic of all volumes since the pool was started, deleted volumes included.
@@ -283,14 +283,14 @@ impl Pool {
     pub fn traffic(&self) -> Traffic {
         let volumes = self.shared.volumes();
         let mut all = *self.shared.of_deleted();
-        volumes.values().for_each(|known| all.add(&known.traffic.read()));
+        volumes.values().for_each(|state| all.add(&state.traffic.read()));
         all
     }
 
     /// What was asked of a volume since the pool was started.
     #[must_use]
     pub fn traffic_of(&self, volume: VolumeId) -> Option<Traffic> {
-        self.shared.volumes().get(&volume.0).map(|known| known.traffic.read())
+        self.shared.volumes().get(&volume.0).map(|state| state.traffic.read())
     }
 
     /// Runs `look` on the thread of the pool; `None` when the pool is closed. `look` must be short: the pool stops
@@ -374,18 +374,18 @@ impl std::fmt::Debug for Pool {
 
 impl Shared {
     /// Hands a job to the thread. Waits for room if it is `of` a volume, unless called by that thread itself.
-    fn push(&self, job: Job, of: Option<&Known>) {
+    fn push(&self, job: Job, of: Option<&VolumeState>) {
         let mut queue = self.queue();
         let own = queue.thread == Some(thread::current().id());
-        let full = |known: &Known| known.waiting.load(Ordering::Relaxed) >= QUEUE;
+        let full = |state: &VolumeState| state.waiting.load(Ordering::Relaxed) >= QUEUE;
         while of.is_some_and(full) && !queue.closed && !own {
             queue = self.room.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         if queue.closed {
             return;
         }
-        if let Some(known) = of {
-            known.waiting.fetch_add(1, Ordering::Relaxed);
+        if let Some(state) = of {
+            state.waiting.fetch_add(1, Ordering::Relaxed);
         }
         queue.jobs.push(job);
         let first = queue.jobs.len() == 1;
@@ -397,8 +397,8 @@ impl Shared {
     }
 
     /// A request of a volume left the queue.
-    fn begun(&self, known: &Known) {
-        if known.waiting.fetch_sub(1, Ordering::Relaxed) == QUEUE {
+    fn begun(&self, state: &VolumeState) {
+        if state.waiting.fetch_sub(1, Ordering::Relaxed) == QUEUE {
             // A caller that saw a full queue holds the lock until its wait begins.
             drop(self.queue());
             self.room.notify_all();
@@ -433,7 +433,7 @@ impl Shared {
         self.of_deleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Known>>> {
+    fn volumes(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<VolumeState>>> {
         // As above.
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
     }

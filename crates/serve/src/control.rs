@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thermocline_engine::{Extent, HostError};
 use thermocline_format::VolumeName;
-use thermocline_runtime::{Pool, VolumeLimits};
-use thermocline_target::{BlockTarget as _, EXTENTS_MAX};
+use thermocline_runtime::{Pool, Volume, VolumeLimits};
+use thermocline_target::{BlockTarget as _, EXTENTS_MAX, Exports};
 
-use crate::devices::Devices;
-use crate::fronts::Fronts;
 use crate::sockets::{escaped, unescaped};
+use crate::state::State;
 use crate::{Error, lost, server};
 
 /// In a query: change the volume even if clients use it.
@@ -160,24 +159,23 @@ impl Change {
     ///
     /// # Errors
     /// When it is not described well, clients are in the way, or the pool refuses.
-    pub fn make(
-        &self,
-        body: &[u8],
-        pool: &Pool,
-        fronts: &Fronts,
-        devices: &Devices,
-    ) -> Result<(), Error> {
+    pub fn make(&self, body: &[u8], pool: &Pool, state: &State) -> Result<(), Error> {
+        let (exports, tap) = (state.exports(), state.tap());
         match self {
-            Change::Create => create(&read(body, "no new volume")?, pool, fronts),
+            Change::Create => {
+                let volume = create(&read(body, "no new volume")?, pool)?;
+                exports.add(tap.on(server::export(volume, false)));
+                Ok(())
+            }
             Change::Alter(subject) => match Alteration::parsed(body).map_err(not(OF_A_VOLUME))? {
-                Alteration::Size(size) => resize(subject, &size, pool, fronts),
+                Alteration::Size(size) => resize(subject, &size, pool, exports),
                 Alteration::Media(Media { media }) => {
                     let volume = subject.find(pool)?.id();
                     Ok(pool.set_media(volume, media.parse().map_err(Error::refused)?)?)
                 }
                 Alteration::Limits(limits) => limit(subject, limits, pool),
             },
-            Change::Delete(subject) => delete(subject, pool, fronts),
+            Change::Delete(subject) => delete(subject, pool, exports),
             Change::Record => {
                 let NewTrace { path } = read(body, "no new trace")?;
                 if !path.is_absolute() {
@@ -185,13 +183,13 @@ impl Change {
                     let why = format!("{path}: the path of a trace begins with /");
                     return Err(Error::Refused(why));
                 }
-                fronts.tap().start(&path).map(|_| ())
+                tap.start(&path).map(|_| ())
             }
             Change::RecordNoMore => {
-                let ended = fronts.tap().stop(TRACE_PATIENCE);
+                let ended = tap.stop(TRACE_PATIENCE);
                 ended.map(|_| ()).ok_or_else(|| Error::refused("no trace is being recorded"))
             }
-            Change::Device => devices.make(&read(body, "no change of a device")?, pool),
+            Change::Device => state.devices().make(&read(body, "no change of a device")?, pool),
         }
     }
 }
@@ -216,7 +214,7 @@ fn blocks(size_bytes: u64) -> Result<u64, Error> {
     blocks.ok_or_else(|| Error::refused("a volume has a multiple of 4 KiB, and not 0"))
 }
 
-fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
+fn create(new: &NewVolume, pool: &Pool) -> Result<Volume, Error> {
     let name = VolumeName::for_new(&new.name).map_err(Error::refused)?;
     let blocks = blocks(new.size_bytes)?;
     let volume = pool.create_volume(name, blocks)?;
@@ -226,11 +224,11 @@ fn create(new: &NewVolume, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
         pool.delete_volume(volume.id())?;
         return Err(error.into());
     }
-    Ok(fronts.add(server::export(volume, false))?)
+    Ok(volume)
 }
 
 /// A volume can grow at any time. Clients see the new size when they next connect or open the volume.
-fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
+fn resize(subject: &Subject, to: &Size, pool: &Pool, exports: &Exports) -> Result<(), Error> {
     let volume = subject.find(pool)?;
     let (id, blocks) = (volume.id(), blocks(to.size_bytes)?);
     let had = volume.info().size.0 / 4096;
@@ -242,7 +240,7 @@ fn resize(subject: &Subject, to: &Size, pool: &Pool, fronts: &Fronts) -> Result<
         let runs = pool.look(move |view| view.engine.runs(extent, EXTENTS_MAX));
         runs.unwrap_or(Err(HostError::Failed))
     };
-    subject.without_clients(fronts, || {
+    subject.without_clients(exports, || {
         lost::agree(&subject.name, beyond, to.yes_destroy.as_deref(), runs)?;
         Ok(pool.resize_volume(id, blocks)?)
     })
@@ -268,17 +266,17 @@ fn limit(subject: &Subject, change: LimitChange, pool: &Pool) -> Result<(), Erro
     Ok(())
 }
 
-fn delete(subject: &Subject, pool: &Pool, fronts: &Fronts) -> Result<(), Error> {
+fn delete(subject: &Subject, pool: &Pool, exports: &Exports) -> Result<(), Error> {
     let volume = subject.find(pool)?.id();
-    subject.without_clients(fronts, || {
+    subject.without_clients(exports, || {
         pool.delete_volume(volume)?;
-        fronts.remove(&subject.name);
+        exports.remove(&subject.name);
         Ok(())
     })
 }
 
 impl Subject {
-    fn find(&self, pool: &Pool) -> Result<thermocline_runtime::Volume, Error> {
+    fn find(&self, pool: &Pool) -> Result<Volume, Error> {
         let Subject { name, .. } = self;
         pool.volume(name).ok_or_else(|| Error::Refused(format!("there is no volume `{name}`")))
     }
@@ -287,17 +285,17 @@ impl Subject {
     /// set. New clients are refused during the change.
     fn without_clients(
         &self,
-        fronts: &Fronts,
+        exports: &Exports,
         change: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Subject { name, despite_clients } = self;
-        let clients = fronts.hide(name);
+        let clients = exports.hide(name);
         let result = if clients == 0 || *despite_clients {
             change()
         } else {
             Err(Error::InUse { volume: name.clone(), clients })
         };
-        fronts.show(name);
+        exports.show(name);
         result
     }
 

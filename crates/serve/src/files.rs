@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use thermocline_fuse::{Directory, Mounted, Unmounted, Volume, mount};
-use thermocline_nbd::Export;
+use thermocline_format::VolumeName;
+use thermocline_fuse::{Mounted, Unmounted, mount};
+use thermocline_target::Exports;
 
 use crate::stop::Worker;
 use crate::{Error, Operator};
@@ -16,44 +17,35 @@ pub struct Files {
 }
 
 impl Files {
-    /// Mounts the targets of `exports` on the folder `path`, if given. Both front ends share the targets. So
-    /// partial-block writes through both front ends cannot overwrite each other.
+    /// Mounts `exports` on the folder `path`, if given. Volumes with one of the names `volumes` that no file can have
+    /// are noted.
     ///
     /// # Errors
     /// If the mount fails.
     pub fn mount(
         path: Option<&Path>,
-        exports: &[Export],
+        exports: &Exports,
+        volumes: &[VolumeName],
         read_only: bool,
         operator: &Arc<dyn Operator>,
     ) -> Result<Files, Error> {
         let Some(path) = path else { return Ok(Files { mounted: None }) };
-        let volume = |export: &Export| {
-            let Export { name, target, .. } = export.clone();
-            Volume { name, target }
-        };
-        let (files, others): (Vec<&Export>, Vec<_>) =
-            exports.iter().partition(|export| Directory::may_have(&export.name).is_ok());
-        for Export { name, .. } in others {
+        for name in volumes.iter().filter(|name| !name.is_file_name()) {
             operator.note(format_args!(
-                "volume {name:?} is no file in {}: no file can have this name",
+                "volume {:?} is no file in {}: no file can have this name",
+                name.as_str(),
                 path.display()
             ));
         }
         let worker = Worker::start("thermocline-unmount");
         let worker = worker.map_err(Error::io("no thread to unmount"))?;
-        let mounted = mount(path, files.into_iter().map(volume).collect(), read_only)?;
+        let mounted = mount(path, exports, read_only)?;
         Ok(Files { mounted: Some((mounted, worker)) })
     }
 
     /// Where the files are.
     pub fn path(&self) -> Option<&Path> {
         self.mounted.as_ref().map(|(mounted, _)| mounted.path())
-    }
-
-    /// The files.
-    pub fn directory(&self) -> Option<Directory> {
-        self.mounted.as_ref().map(|(mounted, _)| mounted.directory().clone())
     }
 
     /// Unmounts on a separate thread, because a device may hang. The thread ends after unmounting. `None` if nothing is

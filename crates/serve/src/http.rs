@@ -37,7 +37,6 @@ use tokio::task::{AbortHandle, spawn, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use crate::control::Change;
-use crate::fronts::Fronts;
 use crate::sockets::{SocketFile, listen};
 use crate::state::State;
 use crate::{Error, metrics};
@@ -86,28 +85,30 @@ impl Site {
         Ok(Site { local, file, port, hosts: hosts.into() })
     }
 
-    /// Answers requests on separate threads until the program ends. Changes of volumes go to `fronts`; without
-    /// `fronts`, changes are refused. Returns the socket; dropping the socket hides the server.
+    /// Answers requests on separate threads until the program ends. Unless `changes`, changes of the pool are refused.
+    /// Returns the socket; dropping the socket hides the server.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, fronts: Option<&Fronts>) -> Result<SocketFile, Error> {
+    pub fn serve(self, state: &State, changes: bool) -> Result<SocketFile, Error> {
         let Site { local, file, port, hosts } = self;
         let runtime = runtime().map_err(Error::io("no threads for HTTP"))?;
         let mut doors = Vec::new();
         {
             let _inside = runtime.enter();
             local.set_nonblocking(true)?;
-            let desk = Desk { state: state.clone(), fronts: fronts.cloned(), hosts: None };
-            doors.push((Door::Unix(UnixListener::from_std(local)?), desk));
+            let handler = Handler { state: state.clone(), changes, hosts: None };
+            doors.push((Door::Unix(UnixListener::from_std(local)?), handler));
             if let Some(port) = port {
                 port.set_nonblocking(true)?;
-                let desk = Desk { state: state.clone(), fronts: None, hosts: Some(hosts) };
-                doors.push((Door::Tcp(TcpListener::from_std(port)?), desk));
+                let handler = Handler { state: state.clone(), changes: false, hosts: Some(hosts) };
+                doors.push((Door::Tcp(TcpListener::from_std(port)?), handler));
             }
         }
         let run = move || {
-            doors.into_iter().for_each(|(door, desk)| drop(runtime.spawn(attend(door, desk))));
+            doors
+                .into_iter()
+                .for_each(|(door, handler)| drop(runtime.spawn(attend(door, handler))));
             runtime.block_on(std::future::pending::<()>());
         };
         thread::Builder::new().name("thermocline-http".to_owned()).spawn(run)?;
@@ -148,7 +149,7 @@ impl Door {
 }
 
 /// Accepts clients, and closes older connections when places run out.
-async fn attend(door: Door, desk: Desk) {
+async fn attend(door: Door, handler: Handler) {
     let mut connections = Connections::default();
     loop {
         let Ok(wire) = door.accept().await else {
@@ -161,7 +162,7 @@ async fn attend(door: Door, desk: Desk) {
             continue;
         }
         let busy = Arc::new(AtomicBool::new(false));
-        let task = spawn(converse(wire, desk.clone(), Arc::clone(&busy)));
+        let task = spawn(converse(wire, handler.clone(), Arc::clone(&busy)));
         connections.0.push_back(Connection { task: task.abort_handle(), busy });
     }
 }
@@ -191,8 +192,8 @@ impl Connections {
 }
 
 /// Answers one request.
-async fn converse(wire: Box<dyn Wire>, desk: Desk, busy: Arc<AtomicBool>) {
-    let answer = service_fn(|request| desk.answer(request, &busy));
+async fn converse(wire: Box<dyn Wire>, handler: Handler, busy: Arc<AtomicBool>) {
+    let answer = service_fn(|request| handler.answer(request, &busy));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
@@ -207,15 +208,15 @@ type Answer = Response<Full<Bytes>>;
 
 /// Answers requests.
 #[derive(Clone)]
-struct Desk {
+struct Handler {
     state: State,
-    /// Whom changes go to, where there may be any.
-    fronts: Option<Fronts>,
+    /// Whether the client may change the pool.
+    changes: bool,
     /// Names of this server beside addresses and `localhost`; `None`: any name.
     hosts: Option<Arc<[String]>>,
 }
 
-impl Desk {
+impl Handler {
     async fn answer(
         &self,
         request: Request<Incoming>,
@@ -237,10 +238,10 @@ impl Desk {
             Err(_) => return Ok(plain(StatusCode::REQUEST_TIMEOUT, "the body is too late")),
         };
         busy.store(true, Ordering::Relaxed);
-        let desk = self.clone();
+        let handler = self.clone();
         let work = move || {
             let url = head.uri.path_and_query().map_or("", |url| url.as_str());
-            desk.do_what_is_asked(&head.method, url, &body)
+            handler.do_what_is_asked(&head.method, url, &body)
         };
         let done = spawn_blocking(work).await;
         busy.store(false, Ordering::Relaxed);
@@ -258,9 +259,9 @@ impl Desk {
     fn do_what_is_asked(&self, method: &Method, url: &str, body: &[u8]) -> Answer {
         let closed = || plain(StatusCode::SERVICE_UNAVAILABLE, "the pool is closed");
         let change = Change::asked_for(method, url);
-        if let Some((change, fronts)) = change.zip(self.fronts.as_ref()) {
+        if let Some(change) = change.filter(|_| self.changes) {
             let Some(pool) = self.state.pool() else { return closed() };
-            return match change.make(body, &pool, fronts, self.state.devices()) {
+            return match change.make(body, &pool, &self.state) {
                 Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
                 Ok(()) => plain(StatusCode::OK, "done"),
                 Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(error)),

@@ -14,7 +14,6 @@ mod devices;
 mod drive;
 mod error;
 mod files;
-mod fronts;
 mod fullness;
 mod http;
 pub mod lost;

@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
+use thermocline_nbd::{Limits, Server, Stopper};
 use thermocline_runtime::opening::{self, Opened, short_of_fast};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     AnyStorage, Driver, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Volume,
 };
-use thermocline_target::Granular;
+use thermocline_target::{Export, Exports, Granular};
 use thermocline_types::Bytes;
 
 use crate::devices::{Devices, End};
 use crate::files::Files;
-use crate::fronts::Fronts;
 use crate::http::Site;
 use crate::news::{self, Unattended};
 use crate::scrubs::ScrubRecorder;
@@ -102,14 +101,14 @@ impl PoolServer {
         let (pool, scrub_recorder) =
             start(opened.driver, settings, read_only, &health, &devices, &operator)?;
         let limits = limits(&serve, &*operator);
-        let exports: Vec<Export> =
-            exports(&pool, read_only).into_iter().map(|export| tap.on(export)).collect();
-        let mounted = Files::mount(serve.fuse.as_deref(), &exports, read_only, &operator)?;
-        let exports = Exports::new(exports, &limits);
-        let fronts = Fronts::new(exports.clone(), mounted.directory(), tap.clone());
+        let volumes = pool.volume_names();
+        let found = volumes.iter().filter_map(|name| pool.volume(name.as_str()));
+        let exports = Exports::new(found.map(|one| tap.on(export(one, read_only))).collect());
+        let fuse = serve.fuse.as_deref();
+        let mounted = Files::mount(fuse, &exports, &volumes, read_only, &operator)?;
         let (listeners, reach, mut sockets) = sockets.into_listeners();
         let reach = reach.and_files_in(mounted.path());
-        let server = Server::new(listeners, exports, limits)?;
+        let server = Server::new(listeners, exports.clone(), limits)?;
         let stopper = server.stopper();
         let registered = pool.register(Box::new(PolledServer(server)));
         registered
@@ -118,9 +117,10 @@ impl PoolServer {
             operator.note(format_args!("limits are stated of `{name}`, which is no volume"));
         }
         let pool = Arc::new(pool);
-        let uris = reach.uris(&pool.volume_names());
-        let state = State::new(&pool, &stopper, &health, reach, devices, tap.clone());
-        sockets.push(site.serve(&state, (!read_only).then_some(&fronts))?);
+        let uris = reach.uris(&volumes);
+        let tap_ = tap.clone();
+        let state = State::new(&pool, &exports, &stopper, &health, reach, devices, tap_);
+        sockets.push(site.serve(&state, !read_only)?);
         let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
         Ok(PoolServer {
             pool,
@@ -292,12 +292,6 @@ fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> Result<(), Error> 
             )))
         }
     }
-}
-
-fn exports(pool: &Pool, read_only: bool) -> Vec<Export> {
-    let volumes = pool.volume_names().into_iter();
-    let volumes = volumes.filter_map(|name| pool.volume(name.as_str()));
-    volumes.map(|volume| export(volume, read_only)).collect()
 }
 
 /// The export of a volume.

@@ -9,6 +9,7 @@ use thermocline_format::MediaClass;
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
+use thermocline_target::Exports;
 
 use crate::devices::Devices;
 use crate::drive::DriveStatus;
@@ -20,6 +21,7 @@ use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, WearRep
 #[derive(Clone)]
 pub struct State {
     pool: Weak<Pool>,
+    exports: Exports,
     stopper: Stopper,
     health: Arc<Health>,
     reach: Reach,
@@ -302,19 +304,31 @@ impl State {
     /// The state of `pool`. The reference is weak, so the pool can close.
     pub fn new(
         pool: &Arc<Pool>,
+        exports: &Exports,
         stopper: &Stopper,
         health: &Arc<Health>,
         reach: Reach,
         devices: Devices,
         tap: Tap,
     ) -> State {
-        let (pool, stopper, health) = (Arc::downgrade(pool), stopper.clone(), Arc::clone(health));
-        State { pool, stopper, health, reach, devices, tap, began: Instant::now() }
+        let (pool, exports) = (Arc::downgrade(pool), exports.clone());
+        let (stopper, health) = (stopper.clone(), Arc::clone(health));
+        State { pool, exports, stopper, health, reach, devices, tap, began: Instant::now() }
     }
 
     /// The devices of the pool, as far as they are several.
     pub fn devices(&self) -> &Devices {
         &self.devices
+    }
+
+    /// The volumes that clients find.
+    pub fn exports(&self) -> &Exports {
+        &self.exports
+    }
+
+    /// The recorder of requests.
+    pub fn tap(&self) -> &Tap {
+        &self.tap
     }
 
     /// The pool, unless closed. Callers must not hold the pool for long.

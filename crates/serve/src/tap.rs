@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thermocline_nbd::Export;
-use thermocline_target::{BlockTarget, Completion, Extent, Info, Request};
+use thermocline_target::{BlockTarget, Completion, Export, Extent, Info, Request};
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
 
@@ -42,17 +41,17 @@ enum Message {
     End,
 }
 
-/// Where targets queue recorded requests.
+/// The queue of recorded requests between targets and the writing thread.
 #[derive(Clone)]
-struct Desk {
+struct LineQueue {
     began: Instant,
-    queue: SyncSender<Message>,
+    sender: SyncSender<Message>,
     left_out: Arc<AtomicU64>,
 }
 
 /// A trace that is being recorded.
 pub struct Recorder {
-    desk: Desk,
+    queue: LineQueue,
     path: PathBuf,
     end: Receiver<io::Result<u64>>,
 }
@@ -64,9 +63,9 @@ pub struct Tap(Arc<Slot>);
 
 struct Slot {
     operator: Arc<dyn Operator>,
-    /// Whether a desk exists; checked by each request.
+    /// Whether a queue exists; checked by each request.
     is_on: AtomicBool,
-    desk: RwLock<Option<Desk>>,
+    queue: RwLock<Option<LineQueue>>,
     recorder: Mutex<Option<Recorder>>,
 }
 
@@ -110,13 +109,13 @@ impl Recorder {
 
     /// Records into `file`, which is at `path`.
     fn to(file: File, path: &Path, operator: &Arc<dyn Operator>) -> io::Result<Recorder> {
-        let (queue, lines) = mpsc::sync_channel(QUEUE);
+        let (sender, lines) = mpsc::sync_channel(QUEUE);
         let (told, end) = mpsc::sync_channel(1);
-        let desk = Desk { began: Instant::now(), queue, left_out: Arc::default() };
+        let queue = LineQueue { began: Instant::now(), sender, left_out: Arc::default() };
         let operator = Arc::clone(operator);
         let mut output =
             Output { file, packing: Packing::of(path), operator: Arc::clone(&operator) };
-        let (left_out, path) = (Arc::clone(&desk.left_out), path.to_owned());
+        let (left_out, path) = (Arc::clone(&queue.left_out), path.to_owned());
         let named = path.clone();
         let write = move || {
             let written = output.write(&lines, &left_out, &named);
@@ -130,20 +129,20 @@ impl Recorder {
             let _unheard = told.send(written);
         };
         thread::Builder::new().name("thermocline-trace".to_owned()).spawn(write)?;
-        Ok(Recorder { desk, path, end })
+        Ok(Recorder { queue, path, end })
     }
 
     /// Writes queued lines and reports the contents of the trace, within `patience`.
     fn finish(self, patience: Duration, operator: &dyn Operator) {
-        let Recorder { desk, path, end } = self;
+        let Recorder { queue, path, end } = self;
         let began = Instant::now();
         // A queue that is full of lines empties, unless the file's device hangs.
-        while let Err(TrySendError::Full(_)) = desk.queue.try_send(Message::End)
+        while let Err(TrySendError::Full(_)) = queue.sender.try_send(Message::End)
             && began.elapsed() < patience
         {
             thread::sleep(LOOK);
         }
-        let left_out = desk.left_out.load(Ordering::Relaxed);
+        let left_out = queue.left_out.load(Ordering::Relaxed);
         let path = path.display();
         match end.recv_timeout(patience.saturating_sub(began.elapsed())) {
             Ok(Ok(count)) if left_out == 0 => {
@@ -163,8 +162,9 @@ impl Recorder {
 impl Tap {
     /// Records nothing yet.
     pub fn new(operator: Arc<dyn Operator>) -> Tap {
-        let (is_on, desk, recorder) = (AtomicBool::new(false), RwLock::default(), Mutex::default());
-        Tap(Arc::new(Slot { operator, is_on, desk, recorder }))
+        let (is_on, queue, recorder) =
+            (AtomicBool::new(false), RwLock::default(), Mutex::default());
+        Tap(Arc::new(Slot { operator, is_on, queue, recorder }))
     }
 
     /// Begins to record into a new file at `path`. Returns the file, which has a number where that is taken.
@@ -181,7 +181,7 @@ impl Tap {
         }
         let new = Recorder::start(path, &self.0.operator)?;
         let path = new.path.clone();
-        self.hand(Some(new.desk.clone()));
+        self.hand(Some(new.queue.clone()));
         *recorder = Some(new);
         Ok(path)
     }
@@ -201,10 +201,10 @@ impl Tap {
         self.recorder().as_ref().map(|recorder| recorder.path.clone())
     }
 
-    fn hand(&self, desk: Option<Desk>) {
-        let is_on = desk.is_some();
+    fn hand(&self, queue: Option<LineQueue>) {
+        let is_on = queue.is_some();
         // No panic under the lock can leave a half-made change.
-        *self.0.desk.write().unwrap_or_else(PoisonError::into_inner) = desk;
+        *self.0.queue.write().unwrap_or_else(PoisonError::into_inner) = queue;
         self.0.is_on.store(is_on, Ordering::Release);
     }
 
@@ -213,13 +213,13 @@ impl Tap {
         self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a line on the desk, if there is one.
+    /// Queues a line, if a trace is being recorded.
     fn note(&self, request: &Request, volume: &Arc<str>) {
         if !self.0.is_on.load(Ordering::Acquire) {
             return;
         }
-        if let Some(desk) = &*self.0.desk.read().unwrap_or_else(PoisonError::into_inner) {
-            desk.note(request, volume);
+        if let Some(queue) = &*self.0.queue.read().unwrap_or_else(PoisonError::into_inner) {
+            queue.note(request, volume);
         }
     }
 
@@ -232,7 +232,7 @@ impl Tap {
     }
 }
 
-impl Desk {
+impl LineQueue {
     fn note(&self, request: &Request, volume: &Arc<str>) {
         let op = match request {
             Request::Read { .. } => Op::Read,
@@ -253,7 +253,7 @@ impl Desk {
             },
             volume: Arc::clone(volume),
         };
-        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Line(line)) {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -400,9 +400,9 @@ mod tests {
         Tap::new(Arc::new(Unattended))
     }
 
-    fn desk(room: usize) -> (Desk, Receiver<Message>) {
-        let (queue, lines) = sync_channel(room);
-        (Desk { began: Instant::now(), queue, left_out: Arc::default() }, lines)
+    fn queue(room: usize) -> (LineQueue, Receiver<Message>) {
+        let (sender, lines) = sync_channel(room);
+        (LineQueue { began: Instant::now(), sender, left_out: Arc::default() }, lines)
     }
 
     fn flush(export: &Export) {
@@ -414,20 +414,20 @@ mod tests {
 
     #[test]
     fn what_finds_the_queue_full_or_closed_is_served_all_the_same() {
-        let (desk, lines) = desk(2);
+        let (queue, lines) = queue(2);
         let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let export = Export { name: "a,b".into(), target, read_only: false };
         let tap = tap();
         let export = tap.on(export);
         flush(&export);
-        tap.hand(Some(desk.clone()));
+        tap.hand(Some(queue.clone()));
         (0..5).for_each(|_| flush(&export));
-        assert_eq!(desk.left_out.load(Ordering::Relaxed), 3);
+        assert_eq!(queue.left_out.load(Ordering::Relaxed), 3);
         let Ok(Message::Line(line)) = lines.recv() else { panic!("a line") };
         assert_eq!(&*line.volume, "a_b", "no comma in a column");
         drop(lines);
         flush(&export);
-        assert_eq!(desk.left_out.load(Ordering::Relaxed), 3, "nobody records any more");
+        assert_eq!(queue.left_out.load(Ordering::Relaxed), 3, "nobody records any more");
     }
 
     #[test]
@@ -437,7 +437,7 @@ mod tests {
             Recorder::to(file, Path::new("t.csv"), &(Arc::new(Unattended) as _)).expect("a thread");
         let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let tap = tap();
-        tap.hand(Some(recorder.desk.clone()));
+        tap.hand(Some(recorder.queue.clone()));
         let export = tap.on(Export { name: "m".into(), target, read_only: false });
         (0..3).for_each(|_| flush(&export));
         let written = recorder.end.recv().expect("it was told");
@@ -447,11 +447,11 @@ mod tests {
 
     #[test]
     fn a_file_that_hangs_does_not_keep_the_server_from_ending() {
-        let (desk, _lines) = desk(1);
-        desk.queue.send(Message::End).expect("room for one");
+        let (queue, _lines) = queue(1);
+        queue.sender.send(Message::End).expect("room for one");
         let (_told, end) = sync_channel(1);
         let path = PathBuf::from("t.csv");
-        Recorder { desk, path, end }.finish(Duration::from_millis(50), &Unattended);
+        Recorder { queue, path, end }.finish(Duration::from_millis(50), &Unattended);
     }
 
     #[test]

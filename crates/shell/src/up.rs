@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thermocline_engine::Engine;
-use thermocline_nbd::{Export, Exports, Limits, Server, Stopper};
+use thermocline_nbd::{Limits, Server, Stopper};
 use thermocline_runtime::storage::Waker;
 use thermocline_runtime::{
     AnyStorage, Buffer, Driver, Poller, Pool, PoolUpkeep, Stepper, VolumeLimits,
 };
-use thermocline_target::{Clock, Granular};
+use thermocline_target::{Clock, Export, Exports, Granular};
 use thermocline_types::Bytes;
 
 use crate::storage::Scripted;
@@ -84,7 +84,7 @@ impl Up {
             let target = Arc::new(Granular::new(watched, Bytes::SECTOR));
             Some(Export { name: name.to_string(), target, read_only: false })
         });
-        let exports = Exports::new(exports.collect(), &limits);
+        let exports = Exports::new(exports.collect());
         let server = Server::by(clock.clone(), Vec::new(), exports, limits).expect("sockets");
         let stopper = server.stopper();
         let (server, server_sleeps) = (Arc::new(Mutex::new(server)), Arc::default());

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use thermocline_engine::{Config, HostRequest};
 use thermocline_format::{Geometry, LogicalBlock, PoolId, VolumeName};
-use thermocline_nbd::{Export, Exports, Limits, Listener, Server};
+use thermocline_nbd::{Limits, Listener, Server};
 use thermocline_runtime::storage::{File, IoEngine, Layout, Options, Waker};
 use thermocline_runtime::{AnyStorage, Driver, Poller, Pool, PoolUpkeep, Stepper};
-use thermocline_target::Granular;
+use thermocline_target::{Export, Exports, Granular};
 use thermocline_types::{Bytes, Rng, UnitId};
 
 #[global_allocator]
@@ -75,7 +75,7 @@ impl Service {
         let target = Granular::new(pool.volume("v").expect("just made"), Bytes::SECTOR);
         let export = Export { name: "v".into(), target: Arc::new(target), read_only: false };
         let limits = Limits::default();
-        let exports = Exports::new(vec![export], &limits);
+        let exports = Exports::new(vec![export]);
         let socket = folder.join("socket");
         let listener = Listener::unix(UnixListener::bind(&socket).expect("a socket"));
         let server = Server::new(vec![listener], exports, limits).expect("sockets");

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use proptest::prelude::*;
-use thermocline_target::{Info, Memory};
+use thermocline_target::{Export, Exports, Granular, Info, Memory};
 use thermocline_types::Rng;
 
 use super::*;
@@ -45,10 +45,16 @@ impl BlockTarget for Delayed {
     }
 }
 
-fn delayed() -> (Arc<Delayed>, Arc<Disk>) {
+fn disk(target: Arc<dyn BlockTarget>) -> Disk {
+    let export = Export { name: "a".to_owned(), target, read_only: false };
+    let offer = Exports::new(vec![export]).numbered(0).unwrap();
+    Disk { target: offer.at_any_byte(), pool: BufferPool::new(1 << 20) }
+}
+
+fn delayed() -> (Arc<Delayed>, Disk) {
     let memory = Memory::new(Bytes(SIZE), Bytes(512));
     let target = Arc::new(Delayed { memory, waiting: Mutex::default() });
-    (Arc::clone(&target), Disk::new(target))
+    (Arc::clone(&target), disk(target))
 }
 
 type Result_ = Result<(), TargetError>;
@@ -143,7 +149,7 @@ fn data_and_holes_are_found() {
     let (_target, disk) = delayed();
     let find = |from, data| {
         let (sender, receiver) = channel();
-        disk.seek(from, data, move |found| sender.send(found.unwrap()).unwrap());
+        disk.clone().seek(from, data, move |found| sender.send(found.unwrap()).unwrap());
         receiver.try_recv().unwrap()
     };
     assert_eq!(find(0, true), Some(0));
@@ -162,7 +168,7 @@ fn a_byte_and_a_sector_that_are_written_side_by_side_are_both_there() {
         let memory = Memory::new(Bytes(2 * 4096), Bytes(4096));
         let target = Arc::new(Delayed { memory, waiting: Mutex::default() });
         let sectors = Arc::new(Granular::new(Arc::clone(&target), Bytes::SECTOR));
-        let disk = Disk::new(Arc::<Granular<_>>::clone(&sectors));
+        let disk = disk(Arc::<Granular<_>>::clone(&sectors));
         let (byte, byte_done) = done();
         let (sector, sector_done) = done();
         disk.write(1, &[1], byte);

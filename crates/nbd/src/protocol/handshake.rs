@@ -57,8 +57,6 @@ pub struct Facts {
     pub block_min: u32,
     /// And best multiples of this many.
     pub block_preferred: u32,
-    /// Bytes of the longest payload.
-    pub payload_max: u32,
 }
 
 /// The exports that a server has.
@@ -106,6 +104,8 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub struct Handshake {
     encryption: Encryption,
+    /// Bytes of the longest payload.
+    payload_max: u32,
     /// The client's flags, once received.
     client: Option<u16>,
     framing: Framing,
@@ -115,14 +115,14 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Begins: the greeting is appended to `out`.
+    /// Begins: the greeting is appended to `out`. Payloads have at most `payload_max` bytes.
     #[must_use]
-    pub fn begin(encryption: Encryption, out: &mut Vec<u8>) -> Self {
+    pub fn begin(encryption: Encryption, payload_max: u32, out: &mut Vec<u8>) -> Self {
         out.put_u64(SERVER_MAGIC);
         out.put_u64(OPTION_MAGIC);
         out.put_u16(FIXED_NEWSTYLE | NO_ZEROES);
         let (framing, allocation_of) = (Framing::Simple, None);
-        Handshake { encryption, client: None, framing, allocation_of, options: 0 }
+        Handshake { encryption, payload_max, client: None, framing, allocation_of, options: 0 }
     }
 
     /// Records that the connection is encrypted. Forgets all earlier agreements.
@@ -265,7 +265,7 @@ impl Handshake {
         of_blocks.put_u16(info::BLOCK_SIZE);
         of_blocks.put_u32(facts.block_min);
         of_blocks.put_u32(facts.block_preferred);
-        of_blocks.put_u32(facts.payload_max);
+        of_blocks.put_u32(self.payload_max);
         answer(out, number, Answer::Info, &of_blocks);
         if wanted.kinds.contains(&info::NAME) {
             let mut of_name = Vec::new();

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use proptest::prelude::*;
-use thermocline_target::{BlockTarget, Info, Memory, Request};
+use thermocline_target::{BlockTarget, Export, Info, Memory, Request};
 use thermocline_types::Bytes;
 
 use super::*;
+use crate::Client;
 use crate::protocol::request::{Command, Framing, flag};
-use crate::{Client, Export};
 
 /// A target that keeps requests until they are released.
 struct Held {
@@ -208,7 +208,7 @@ fn table(limits: Limits, at_once: bool) -> Rc<Table> {
     let listener = Listener::unix(UnixListener::bind(&path).expect("a socket"));
     let export =
         Export { name: String::new(), target: Arc::<Held>::clone(&target), read_only: false };
-    let exports = Exports::new(vec![export], &limits);
+    let exports = Exports::new(vec![export]);
     let server = Server::new(vec![listener], exports, limits).expect("a server");
     let wires = (0..2).map(|_| {
         let stream = UnixStream::connect(&path).expect("the server listens");

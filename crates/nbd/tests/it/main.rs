@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use thermocline_nbd::protocol::request::Framing;
-use thermocline_nbd::{Client, Export, Exports, Limits, Listener, Server, Stopper};
-use thermocline_target::{BlockTarget, Memory};
+use thermocline_nbd::{Client, Limits, Listener, Server, Stopper};
+use thermocline_target::{BlockTarget, Export, Exports, Memory};
 use thermocline_types::Bytes;
 
 /// Longer than anything here takes.
@@ -38,7 +38,7 @@ impl Running {
             let target = Arc::clone(target);
             Export { name: name.to_owned(), target, read_only }
         };
-        let exports = Exports::new(vec![export("main", false), export("fixed", true)], &limits);
+        let exports = Exports::new(vec![export("main", false), export("fixed", true)]);
         let server = Server::new(vec![Listener::unix(socket)], exports, limits).expect("a server");
         let stopper = server.stopper();
         let thread = Some(std::thread::spawn(move || server.run(PATIENCE)));

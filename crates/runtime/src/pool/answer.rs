@@ -7,7 +7,7 @@ use thermocline_engine::{HostError, Reply};
 use thermocline_target::{self as target, Completion, Request, TargetError};
 use thermocline_types::Bytes;
 
-use super::{Known, Operation};
+use super::{Operation, VolumeState};
 use crate::Buffer;
 
 /// The receiver of the result of a request. A front end gets [`TargetError::Gone`] if its answer is dropped.
@@ -15,7 +15,7 @@ pub(super) enum Answer {
     /// A front end.
     Host(Asked),
     /// A front end, after all pieces of its request.
-    Piece(Arc<Known>, Completion<()>),
+    Piece(Arc<VolumeState>, Completion<()>),
     /// Any function.
     Call(Box<dyn FnOnce(Result<Reply, HostError>) + Send>),
 }
@@ -26,10 +26,10 @@ impl Answer {
     }
 
     /// The volume of the request; `None` for a request to the pool.
-    pub(super) fn known(&self) -> Option<&Arc<Known>> {
+    pub(super) fn state(&self) -> Option<&Arc<VolumeState>> {
         match self {
-            Answer::Host(asked) => Some(&asked.tally.known),
-            Answer::Piece(known, _) => Some(known),
+            Answer::Host(asked) => Some(&asked.tally.state),
+            Answer::Piece(state, _) => Some(state),
             Answer::Call(_) => None,
         }
     }
@@ -46,27 +46,27 @@ impl Answer {
 
 /// The facts of a request under way that the counters of the volume need at its end.
 pub(super) struct Tally {
-    known: Arc<Known>,
+    state: Arc<VolumeState>,
     operation: Operation,
     bytes: Bytes,
     began: Instant,
 }
 
 impl Tally {
-    pub(super) fn begin(known: &Arc<Known>, request: &Request) -> Tally {
+    pub(super) fn begin(state: &Arc<VolumeState>, request: &Request) -> Tally {
         let bytes = request.range().map_or(Bytes::ZERO, |(_, length)| length);
-        Tally::of(known, Operation::of(request), bytes)
+        Tally::of(state, Operation::of(request), bytes)
     }
 
-    pub(super) fn of(known: &Arc<Known>, operation: Operation, bytes: Bytes) -> Tally {
-        Tally { known: Arc::clone(known), operation, bytes, began: known.clock.now() }
+    pub(super) fn of(state: &Arc<VolumeState>, operation: Operation, bytes: Bytes) -> Tally {
+        Tally { state: Arc::clone(state), operation, bytes, began: state.clock.now() }
     }
 
     pub(super) fn end(self, succeeded: bool) {
-        let Tally { known, operation, bytes, began } = self;
+        let Tally { state, operation, bytes, began } = self;
         let bytes = succeeded.then_some(bytes.0);
-        let took = known.clock.now().saturating_duration_since(began);
-        known.traffic.count(operation, bytes, took);
+        let took = state.clock.now().saturating_duration_since(began);
+        state.traffic.count(operation, bytes, took);
     }
 }
 

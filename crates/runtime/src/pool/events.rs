@@ -72,7 +72,7 @@ impl Shared {
     /// Blocks of a volume by its name, in bytes.
     fn bytes_of(&self, extent: Extent) -> Option<(VolumeName, Range<u64>)> {
         let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
-        let known = self.volumes().get(&extent.volume.0).cloned()?;
-        Some((known.name.clone(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
+        let state = self.volumes().get(&extent.volume.0).cloned()?;
+        Some((state.name.clone(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
     }
 }

@@ -8,7 +8,7 @@ use thermocline_types::Bytes;
 
 use super::answer::{Tally, target_error};
 use super::turns::Cost;
-use super::{Job, Known, Operation, Service};
+use super::{Job, Operation, Service, VolumeState};
 use crate::Buffer;
 
 /// Most blocks of a piece. Chosen so that a piece takes as long as a few small requests.
@@ -19,7 +19,7 @@ const LOOKED_AT: u64 = 32 << 10;
 
 /// Which blocks of an extent are mapped.
 pub(super) struct Question {
-    pub(super) known: Arc<Known>,
+    pub(super) state: Arc<VolumeState>,
     /// Blocks still to be looked at.
     rest: Extent,
     found: Vec<target::Extent>,
@@ -29,14 +29,14 @@ pub(super) struct Question {
 
 impl Question {
     pub(super) fn new(
-        known: &Arc<Known>,
+        state: &Arc<VolumeState>,
         extent: Extent,
         done: Completion<Vec<target::Extent>>,
     ) -> Question {
         let bytes = Bytes(extent.blocks * Bytes::BLOCK.0);
-        let tally = Tally::of(known, Operation::Extents, bytes);
+        let tally = Tally::of(state, Operation::Extents, bytes);
         let rest = Extent { blocks: extent.blocks.min(LOOKED_AT), ..extent };
-        Question { known: Arc::clone(known), rest, found: Vec::new(), tally, done }
+        Question { state: Arc::clone(state), rest, found: Vec::new(), tally, done }
     }
 
     /// Cost of the next piece. The limits of the volume count the question once.
@@ -80,22 +80,22 @@ impl Question {
 impl Service {
     /// Looks at all pieces of a question at once.
     pub(super) fn look_at_all(&mut self, question: Question) {
-        let known = Arc::clone(&question.known);
+        let state = Arc::clone(&question.state);
         let mut rest = Some(question);
         while let Some(question) = rest {
             rest = question.look(self.driver.engine());
         }
-        self.shared.begun(&known);
+        self.shared.begun(&state);
     }
 
     /// Looks at a piece of a question. The next piece waits for the next turn of the volume.
     pub(super) fn look_at(&mut self, question: Question) {
-        let known = Arc::clone(&question.known);
+        let state = Arc::clone(&question.state);
         match question.look(self.driver.engine()) {
             Some(question) => {
-                self.waiting.push(known.id.0, question.cost(), Job::Question(question));
+                self.waiting.push(state.id.0, question.cost(), Job::Question(question));
             }
-            None => self.shared.begun(&known),
+            None => self.shared.begun(&state),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
 use super::turns::{Cost, Turn, Turns};
-use super::{Counts, Job, Known, Listener, Poller, PoolUpkeep, Shared, View};
+use super::{Counts, Job, Listener, Poller, PoolUpkeep, Shared, View, VolumeState};
 use crate::{AnyStorage, Buffer, Driver, Ended};
 
 /// Pieces of questions in a step. Chosen, not measured: they take about as long as two turns of small requests.
@@ -62,8 +62,8 @@ impl Service {
         let clock = driver.clock().clone();
         let volumes = driver.engine().volumes().into_iter();
         let volumes = volumes.map(|info| {
-            let known = Known::new(info.id, info.name, info.blocks, clock.clone());
-            (info.id.0, Arc::new(known))
+            let state = VolumeState::new(info.id, info.name, info.blocks, clock.clone());
+            (info.id.0, Arc::new(state))
         });
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -235,10 +235,10 @@ impl Service {
                 }
                 Job::Request { what, answer } => {
                     self.driver.prefetch(what);
-                    let volume = answer.known().map_or(OF_POOL, |known| known.id.0);
+                    let volume = answer.state().map_or(OF_POOL, |state| state.id.0);
                     self.waiting.push(volume, Cost::of(what), job);
                 }
-                Job::Question(asked) => self.waiting.push(asked.known.id.0, asked.cost(), job),
+                Job::Question(asked) => self.waiting.push(asked.state.id.0, asked.cost(), job),
                 Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
                     self.waiting.push(OF_POOL, Cost::default(), job);
                 }
@@ -292,7 +292,7 @@ impl Service {
                     answer(self.driver.reserve_for(volume, blocks));
                 }
                 Job::Request { what, answer } if self.lost.refuses(&what) => {
-                    answer.known().inspect(|known| self.shared.begun(known));
+                    answer.state().inspect(|state| self.shared.begun(state));
                     answer.tell(Err(HostError::Failed));
                 }
                 Job::Request { what, answer } => {
@@ -325,8 +325,8 @@ impl Service {
             let (answer, _) = self.answers.remove(id.0 as usize);
             return Err(Job::Request { what, answer });
         }
-        if let Some(known) = self.answers[id.0 as usize].0.known() {
-            self.shared.begun(known);
+        if let Some(state) = self.answers[id.0 as usize].0.state() {
+            self.shared.begun(state);
         }
         match (taken, what) {
             (Err(_), _) => {

@@ -13,7 +13,7 @@ use thermocline_types::Bytes;
 
 use super::answer::{Answer, Asked, Done, Tally};
 use super::question::Question;
-use super::{Job, Known, Operation, Shared};
+use super::{Job, Operation, Shared, VolumeState};
 use crate::Buffer;
 
 /// A handle of a volume; clones are handles of the same. Its logical block has 4096 bytes;
@@ -23,33 +23,33 @@ use crate::Buffer;
 #[derive(Clone)]
 pub struct Volume {
     shared: Arc<Shared>,
-    known: Arc<Known>,
+    state: Arc<VolumeState>,
 }
 
 impl Volume {
-    pub(super) fn new(shared: Arc<Shared>, known: Arc<Known>) -> Volume {
-        Volume { shared, known }
+    pub(super) fn new(shared: Arc<Shared>, state: Arc<VolumeState>) -> Volume {
+        Volume { shared, state }
     }
 
     /// Its identifier in the pool.
     #[must_use]
     pub fn id(&self) -> VolumeId {
-        self.known.id
+        self.state.id
     }
 
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &VolumeName {
-        &self.known.name
+        &self.state.name
     }
 
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
-        let (volume, block) = (self.known.id, Bytes::BLOCK.0);
+        let (volume, block) = (self.state.id, Bytes::BLOCK.0);
         Extent { volume, lba: offset.0 / block, blocks: length.0 / block }
     }
 
     fn push(&self, what: HostRequest<Buffer>, answer: Answer) {
-        self.shared.push(Job::Request { what, answer }, Some(&self.known));
+        self.shared.push(Job::Request { what, answer }, Some(&self.state));
     }
 
     /// Does something for each piece of `extent` that the engine takes, and ends `asked` when all have ended.
@@ -75,7 +75,7 @@ impl Volume {
             let part = buffer.part(from as usize, len as usize);
             let heard = first == 0 || !first_answers;
             let done = if heard { join.part(first) } else { Completion::new(drop) };
-            self.push(request(piece, part), Answer::Piece(Arc::clone(&self.known), done));
+            self.push(request(piece, part), Answer::Piece(Arc::clone(&self.state), done));
             first += blocks;
         }
     }
@@ -84,14 +84,14 @@ impl Volume {
 impl BlockTarget for Volume {
     fn info(&self) -> Info {
         Info {
-            size: Bytes(self.known.blocks.load(Ordering::Acquire) * Bytes::BLOCK.0),
+            size: Bytes(self.state.blocks.load(Ordering::Acquire) * Bytes::BLOCK.0),
             logical_block: Bytes::BLOCK,
             features: Features { flush: true, fua: true, trim: true, zeroes: true },
         }
     }
 
     fn submit(&self, request: Request) {
-        let tally = Tally::begin(&self.known, &request);
+        let tally = Tally::begin(&self.state, &request);
         if let Err(error) = request.check(&self.info()) {
             tally.end(false);
             return request.fail(error);
@@ -115,7 +115,7 @@ impl BlockTarget for Volume {
                 if bugs::has(ShellBug::FlushPasses) {
                     return asked.end(Ok(()));
                 }
-                let flush = HostRequest::FlushVolume { volume: self.known.id };
+                let flush = HostRequest::FlushVolume { volume: self.state.id };
                 self.push(flush, Answer::Host(asked));
             }
             Request::Trim { offset, length, done } => {
@@ -137,16 +137,16 @@ impl BlockTarget for Volume {
             _ => Some(TargetError::OutOfBounds),
         };
         if let Some(error) = refusal {
-            Tally::of(&self.known, Operation::Extents, length).end(false);
+            Tally::of(&self.state, Operation::Extents, length).end(false);
             return done.complete(Err(error));
         }
-        let question = Question::new(&self.known, self.extent(offset, length), done);
-        self.shared.push(Job::Question(question), Some(&self.known));
+        let question = Question::new(&self.state, self.extent(offset, length), done);
+        self.shared.push(Job::Question(question), Some(&self.state));
     }
 }
 
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Volume({} {:?})", self.known.id.0, self.known.name.as_str())
+        write!(f, "Volume({} {:?})", self.state.id.0, self.state.name.as_str())
     }
 }

@@ -12,9 +12,9 @@ impl Catalogue for Two {
     fn facts(&self, name: &str) -> Option<Facts> {
         let name = if name.is_empty() { "main" } else { name };
         let flags = export_flag::SEND_FLUSH;
-        let (block_min, block_preferred, payload_max) = (512, 4096, 1 << 20);
+        let (block_min, block_preferred) = (512, 4096);
         let name = self.names().into_iter().find(|one| one == name)?;
-        Some(Facts { name, size: 1 << 20, flags, block_min, block_preferred, payload_max })
+        Some(Facts { name, size: 1 << 20, flags, block_min, block_preferred })
     }
 }
 
@@ -45,7 +45,7 @@ fn contexts(name: &str) -> Vec<u8> {
 /// A client that said hello.
 fn met(encryption: Encryption) -> Handshake {
     let mut out = Vec::new();
-    let mut handshake = Handshake::begin(encryption, &mut out);
+    let mut handshake = Handshake::begin(encryption, 1 << 20, &mut out);
     assert_eq!(&out[..16], b"NBDMAGICIHAVEOPT");
     assert_eq!(handshake.advance(&[0, 0, 0, 3], &Two, &mut out), Ok((4, Step::More)));
     handshake
@@ -152,7 +152,7 @@ fn nothing_is_told_before_encryption() {
 fn the_old_way_works_and_ends_in_silence_if_it_does_not() {
     for (flags, length) in [(1, 134), (3, 10)] {
         let mut out = Vec::new();
-        let mut handshake = Handshake::begin(Encryption::None, &mut out);
+        let mut handshake = Handshake::begin(Encryption::None, 1 << 20, &mut out);
         out.clear();
         let mut bytes = vec![0, 0, 0, flags];
         bytes.extend(option(number::EXPORT_NAME, b"second"));
@@ -191,7 +191,7 @@ proptest! {
     fn no_bytes_make_it_panic(bytes: Vec<u8>, data: Vec<u8>, number in 0_u32..14) {
         for encryption in [Encryption::None, Encryption::Required] {
             let mut out = Vec::new();
-            let mut handshake = Handshake::begin(encryption, &mut out);
+            let mut handshake = Handshake::begin(encryption, 1 << 20, &mut out);
             let _ = handshake.advance(&bytes, &Two, &mut out);
             let _ = met(encryption).advance(&option(number, &data), &Two, &mut out);
         }

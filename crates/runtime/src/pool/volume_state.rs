@@ -10,7 +10,7 @@ use super::VolumeLimits;
 use super::traffic::TrafficCounters;
 
 /// State shared by the handles of a volume.
-pub(super) struct Known {
+pub(super) struct VolumeState {
     pub(super) id: VolumeId,
     pub(super) name: VolumeName,
     /// Zero when it was deleted.
@@ -22,11 +22,11 @@ pub(super) struct Known {
     pub(super) clock: Clock,
 }
 
-impl Known {
-    pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> Known {
+impl VolumeState {
+    pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> VolumeState {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
         let (limits, traffic) = (Mutex::default(), TrafficCounters::default());
-        Known { id, name, blocks, waiting, limits, traffic, clock }
+        VolumeState { id, name, blocks, waiting, limits, traffic, clock }
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {
