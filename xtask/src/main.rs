@@ -78,7 +78,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Every fuzz target for a while; needs a nightly compiler and `cargo install cargo-fuzz`.
+    /// Every fuzz target for a while. Crashes are in `crates/*/fuzz/artifacts`.
     Fuzz {
         /// A part of the names of targets.
         target: Option<String>,
@@ -214,6 +214,7 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
+    fuzz::turn(repo)?;
     run_tests(repo, &[&["--workspace"][..], &sim::BUGS].concat())
 }
 
