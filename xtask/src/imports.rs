@@ -7,99 +7,39 @@ use anyhow::Result;
 
 use crate::repo::{Manifest, Repo, Violation};
 
-/// What a crate may depend on.
-struct Rule {
-    /// The crate.
-    name: &'static str,
-    /// Crates of this workspace.
-    ours: &'static [&'static str],
-    /// Crates from elsewhere; `None` leaves them free but for [`BINARIES_ONLY`], a list is exact.
-    theirs: Option<&'static [&'static str]>,
-}
-
-const RULES: [Rule; 21] = [
-    Rule { name: "types", ours: &[], theirs: Some(&["rand", "rand_xoshiro", "thiserror"]) },
-    Rule { name: "ftl", ours: &["types"], theirs: Some(&["prefetch-index"]) },
-    Rule {
-        name: "format",
-        ours: &["types"],
-        theirs: Some(&["crc-fast", "lz4_flex", "thiserror", "zerocopy"]),
-    },
-    Rule {
-        name: "engine",
-        ours: &["types", "ftl", "format"],
-        theirs: Some(&["prefetch-index", "rustc-hash", "slab", "thiserror"]),
-    },
-    Rule { name: "array", ours: &["types", "format"], theirs: Some(&["slab", "thiserror"]) },
-    Rule {
-        name: "nand",
-        ours: &["types", "ftl"],
-        theirs: Some(&["rustc-hash", "serde", "serde_path_to_error", "thiserror", "toml"]),
-    },
-    Rule { name: "record", ours: &[], theirs: Some(&["serde", "serde_json", "thiserror"]) },
-    Rule { name: "report", ours: &["record"], theirs: None },
-    Rule { name: "workload", ours: &["types"], theirs: None },
-    Rule {
-        name: "sim",
-        ours: &["types", "ftl", "format", "engine", "array", "nand", "workload"],
-        theirs: None,
-    },
-    Rule { name: "target", ours: &["types"], theirs: None },
-    Rule { name: "nbd", ours: &["types", "target"], theirs: None },
-    Rule { name: "fuse", ours: &["types", "target"], theirs: None },
-    Rule {
-        name: "runtime",
-        ours: &["types", "ftl", "format", "engine", "array", "nand", "target"],
-        theirs: None,
-    },
-    Rule {
-        name: "serve",
-        ours: &[
-            "types", "record", "format", "engine", "nand", "workload", "target", "runtime", "nbd",
-            "fuse",
-        ],
-        theirs: Some(&[
-            "flate2",
-            "http-body-util",
-            "hyper",
-            "hyper-util",
-            "listenfd",
-            "rustix",
-            "serde",
-            "serde_json",
-            "serde_path_to_error",
-            "thiserror",
-            "tokio",
-            "zstd",
-        ]),
-    },
-    Rule {
-        name: "lab",
-        ours: &["types", "record", "ftl", "format", "engine", "array", "nand", "workload"],
-        theirs: None,
-    },
-    Rule {
-        name: "thermocline",
-        ours: &[
-            "types", "record", "format", "engine", "workload", "lab", "target", "runtime", "serve",
-        ],
-        theirs: Some(&[]),
-    },
-    Rule { name: "capi", ours: &["thermocline"], theirs: Some(&[]) },
-    Rule {
-        name: "cli",
-        ours: &[
-            "types", "record", "ftl", "format", "engine", "array", "nand", "workload", "lab",
-            "report", "target", "runtime", "serve", "sim", "nbd",
-        ],
-        theirs: None,
-    },
-    Rule {
-        name: "shell",
-        ours: &["types", "ftl", "format", "engine", "target", "runtime", "nbd", "sim"],
-        theirs: None,
-    },
-    Rule { name: "xtask", ours: &[], theirs: None },
+/// Each crate, the crates of this workspace that it may import, and the crates from elsewhere: a full list, or `*` for
+/// all but [`BINARIES_ONLY`].
+const RULES: [(&str, &str, &str); 21] = [
+    ("types", "", "rand rand_xoshiro thiserror"),
+    ("ftl", "types", "prefetch-index"),
+    ("format", "types", "crc-fast lz4_flex thiserror zerocopy"),
+    ("engine", "types ftl format", "prefetch-index rustc-hash slab thiserror"),
+    ("array", "types format", "slab thiserror"),
+    ("nand", "types ftl", "rustc-hash serde serde_path_to_error thiserror toml"),
+    ("record", "", "serde serde_json thiserror"),
+    ("report", "record", "*"),
+    ("workload", "types", "*"),
+    ("sim", "types ftl format engine array nand workload", "*"),
+    ("target", "types", "*"),
+    ("nbd", "types target", "*"),
+    ("fuse", "types target", "*"),
+    ("runtime", "types ftl format engine array nand target", "*"),
+    (
+        "serve",
+        "types record format engine nand workload target runtime nbd fuse",
+        "flate2 http-body-util hyper hyper-util listenfd rustix serde serde_json serde_path_to_error \
+         thiserror tokio zstd",
+    ),
+    ("lab", "types record ftl format engine array nand workload", "*"),
+    ("thermocline", "types record format engine workload lab target runtime serve", ""),
+    ("capi", "thermocline", ""),
+    (
+        "cli",
+        "types record ftl format engine array nand workload lab report target runtime serve sim nbd",
+        "*",
+    ),
+    ("shell", "types ftl format engine target runtime nbd sim", "*"),
+    ("xtask", "", "*"),
 ];
 
 /// What tests and benches of any crate may draw their loads from. The crate depends on no crate that uses it.
@@ -120,20 +60,20 @@ pub fn check(repo: &Repo) -> Result<Vec<Violation>> {
 
 fn check_manifest(manifest: &Manifest) -> Vec<Violation> {
     let name = manifest.short_name();
-    let Some(rule) = RULES.iter().find(|rule| rule.name == name) else {
+    let Some((_, ours, theirs)) = RULES.iter().find(|rule| rule.0 == name) else {
         let message = format!("`{name}` has no import rule; state one in xtask/src/imports.rs");
         return vec![Violation::new(&manifest.path, 0, message)];
     };
+    let has = |list: &str, name: &str| list.split(' ').any(|one| one == name);
     let forbidden = |dependency: &Dependency| {
         // The library for other programs has the name without more.
         let called = dependency.name;
         let library = (called == "thermocline").then_some(called);
-        let ours = called.strip_prefix("thermocline-").or(library);
-        if let Some(ours) = ours {
-            return !(rule.ours.contains(&ours) || dependency.for_tests && ours == DRAWN_FROM);
+        if let Some(our) = called.strip_prefix("thermocline-").or(library) {
+            return !(has(ours, our) || dependency.for_tests && our == DRAWN_FROM);
         }
         let free = BINARIES.contains(&name) || !BINARIES_ONLY.contains(&called);
-        !(dependency.for_tests || rule.theirs.map_or(free, |theirs| theirs.contains(&called)))
+        !(dependency.for_tests || has(theirs, called) || *theirs == "*" && free)
     };
     dependencies(&manifest.table)
         .into_iter()

@@ -12,7 +12,6 @@ mod history;
 mod imports;
 mod mutants;
 mod parts;
-mod purity;
 mod repo;
 mod rust_source;
 mod shard;
@@ -40,9 +39,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Format, house rules, import rules, purity, clippy, rustdoc.
+    /// Format, house rules, import rules, clippy with the rules of pure crates, rustdoc.
     Check,
-    /// House rules only: line, function and file length, banned words, documents.
+    /// House rules only: lengths of lines and files, banned words, documents.
     Tidy,
     /// Everything a change must pass: `check`, fuzz targets, doc tests, all tests, among them the simulation with its
     /// deliberate bugs and a quarter of a million crash states.
@@ -57,10 +56,10 @@ enum Command {
     Bench {
         /// `serve`, `tier`, or nothing.
         suite: Option<Suite>,
-        /// Only this package, such as `thermocline-ftl`.
+        /// The name of a package, for example `thermocline-ftl`.
         #[arg(long, short)]
         package: Option<String>,
-        /// Passed on to criterion, such as a part of a bench's name or `--quick`.
+        /// Arguments of criterion: a part of a bench's name, or `--quick`.
         #[arg(last = true)]
         criterion: Vec<String>,
     },
@@ -79,9 +78,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Every fuzz target for a while; needs a nightly compiler and `cargo install cargo-fuzz`.
+    /// Every fuzz target for a while. Crashes are in `crates/*/fuzz/artifacts`.
     Fuzz {
-        /// Only targets whose name contains this.
+        /// A part of the names of targets.
         target: Option<String>,
         /// Of each target.
         #[arg(long, default_value_t = 60)]
@@ -96,14 +95,14 @@ enum Command {
         /// About how many.
         #[arg(long, default_value_t = 100)]
         count: u64,
-        /// Without the tests that take long; try again with all what these let pass.
+        /// Leave slow tests out. Mutants that pass then need a run with all tests.
         #[arg(long)]
         fast: bool,
     },
     /// Reruns published experiments and writes the table of truth into `docs/use/TRUTH.md`: of all, a quarter of
     /// an hour.
     Validation {
-        /// Only these; rows of the others stay, and the errors at the top are those of all rows.
+        /// Experiments to rerun. All other rows stay; the errors at the top are of all rows.
         #[arg(value_name = "EXPERIMENT")]
         names: Vec<String>,
         /// Compare with what is written instead of writing.
@@ -192,7 +191,6 @@ fn check(repo: &Repo) -> Result<()> {
     cargo(repo, "format", &["fmt", "--all", "--check"])?;
     tidy_rules(repo)?;
     rules("who may import whom", &imports::check(repo)?)?;
-    rules("pure crates stay pure", &purity::check(repo)?)?;
     rules("parts of the engine own their state", &parts::check(repo)?)?;
     let clippy = [&["clippy", "--workspace", "--all-targets", "--quiet"][..], &sim::BUGS];
     cargo(repo, "clippy", &[&clippy.concat()[..], &["--", "-D", "warnings"]].concat())?;
@@ -216,6 +214,7 @@ fn test(repo: &Repo, no_check: bool) -> Result<()> {
     if !no_check {
         check(repo)?;
     }
+    fuzz::turn(repo)?;
     run_tests(repo, &[&["--workspace"][..], &sim::BUGS].concat())
 }
 

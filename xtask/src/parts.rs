@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 
 use crate::repo::{File, Repo, Violation};
-use crate::rust_source::{code_only, line_of, without_tests, words};
+use crate::rust_source::{code_only, line_of, words};
 
 const ENGINE: &str = "crates/engine/src/";
 
@@ -39,7 +39,7 @@ fn check_files(files: &[File]) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut uses: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for file in files.iter().filter(source) {
-        let code = without_tests(&code_only(file.text.as_deref().unwrap_or_default()));
+        let code = code_only(file.text.as_deref().unwrap_or_default());
         found.extend(shown_fields(file, &code));
         if is_job(&file.path) {
             found.extend(words(&code, OWNER).map(|at| {
@@ -77,7 +77,7 @@ fn subjects(files: &[File]) -> BTreeSet<String> {
     let own = |file: &&File| file.is_rust() && file.path.starts_with(&format!("{ENGINE}engine"));
     let mut found = BTreeSet::new();
     for file in files.iter().filter(own) {
-        let code = without_tests(&code_only(file.text.as_deref().unwrap_or_default()));
+        let code = code_only(file.text.as_deref().unwrap_or_default());
         found.extend(words(&code, "impl").map(|at| subject_of(&code[at..]).to_owned()));
     }
     found
@@ -88,7 +88,7 @@ fn calls<'a>(files: &'a [File], subject: &str) -> BTreeMap<&'a str, BTreeSet<Str
     let mut homes: BTreeMap<String, &str> = BTreeMap::new();
     let mut bodies: Vec<(&str, String)> = Vec::new();
     for file in files.iter().filter(|file| file.path.starts_with(ENGINE) && file.is_rust()) {
-        let code = without_tests(&code_only(file.text.as_deref().unwrap_or_default()));
+        let code = code_only(file.text.as_deref().unwrap_or_default());
         for body in bodies_of(&code, subject) {
             for at in words(body, "fn") {
                 homes.insert(name_at(&body[at + "fn".len()..]).to_owned(), &file.path);

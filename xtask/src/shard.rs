@@ -3,12 +3,12 @@
 use anyhow::Result;
 
 use crate::repo::Repo;
-use crate::{check, run_tests, sim};
+use crate::{check, fuzz, run_tests, sim};
 
 /// A part of the tests for a machine of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shard {
-    /// Rules, clippy, rustdoc, fuzz targets: no test runs.
+    /// Rules, clippy, rustdoc, fuzz targets.
     Fast,
     /// The core, the engine, the format, groups; the simulation, its deliberate bugs, crash states.
     Engine,
@@ -30,7 +30,8 @@ impl Shard {
     /// At the first step that fails.
     pub fn run(self, repo: &Repo) -> Result<()> {
         if self == Self::Fast {
-            return check(repo);
+            check(repo)?;
+            return fuzz::turn(repo);
         }
         let packages = self.packages(repo)?;
         let mut arguments: Vec<&str> = packages.iter().flat_map(|name| ["-p", name]).collect();

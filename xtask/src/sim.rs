@@ -33,8 +33,13 @@ pub fn run(repo: &Repo, package: &str, arguments: &[String]) -> Result<()> {
 
 /// What the tests of the simulation are told: how many crash states, and of which seeds.
 pub fn environment(repo: &Repo) -> [(&'static str, String); 2] {
-    let seed = seed_of(repo.commit().as_deref().unwrap_or(""));
-    [("THERMOCLINE_CRASH_STATES", STATES.to_owned()), ("THERMOCLINE_SEED", seed.to_string())]
+    let seed = seed(repo).to_string();
+    [("THERMOCLINE_CRASH_STATES", STATES.to_owned()), ("THERMOCLINE_SEED", seed)]
+}
+
+/// The seed of the commit that is checked out.
+pub fn seed(repo: &Repo) -> u64 {
+    seed_of(repo.commit().as_deref().unwrap_or(""))
 }
 
 /// A seed from the first digits of a commit's hash, beyond those that are always run.

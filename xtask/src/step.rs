@@ -78,18 +78,14 @@ fn run(repo: &Repo, name: &str, arguments: &[&str], environment: &[(&str, &str)]
     Ok(())
 }
 
-/// Runs a program by its name at the root of the repository: `cargo` so, and not as this program's own, takes
-/// `+nightly`.
+/// Runs a program at the root of the repository.
 ///
 /// # Errors
 /// When it cannot be started or fails.
 pub fn run_program(repo: &Repo, name: &str, program: &str, arguments: &[&str]) -> Result<()> {
     println!("{name}: {program} {}", arguments.join(" "));
     let mut command = Command::new(program);
-    command.current_dir(repo.root()).args(arguments);
-    for inherited in ["RUSTUP_TOOLCHAIN", "CARGO"] {
-        command.env_remove(inherited);
-    }
+    let command = command.current_dir(repo.root()).args(arguments);
     let status = command.status().with_context(|| format!("{program} cannot be started"))?;
     ensure!(status.success(), "{name}: `{program} {}` failed", arguments.join(" "));
     Ok(())

@@ -7,6 +7,10 @@
 //! * No code here does I/O, reads a clock, starts a thread or asks the system for randomness.
 //! * Every command is answered exactly once, in any order.
 //! * A flush covers the writes and resets that were answered before the flush was submitted.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod array;
 pub mod bugs;

@@ -12,6 +12,10 @@
 //! * Each accepted request completes exactly once.
 //! * A flush is answered only when recovery would find every write completed before the flush.
 //! * The map points at a block, or marks the block as unmapped; a read returns no other data.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod bugs;
 mod collection;

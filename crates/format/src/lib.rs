@@ -9,6 +9,10 @@
 //! * A structure is refused unless pool, place and generation are the expected ones and every checksum is right.
 //! * What is encoded can be decoded, and encodes to the same bytes again.
 //! * Nothing here does I/O; bytes come from the caller and go back to it.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod checksum;
 mod chunk;

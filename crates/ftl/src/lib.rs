@@ -9,6 +9,10 @@
 //! * Pure: no I/O, no clock, no randomness but the seed.
 //! * At most one valid copy of a block exists, and the map points at it.
 //! * No sequence of writes and trims below the exported capacity runs out of units; see [`Ftl`] for the argument.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod frontiers;
 mod ftl;

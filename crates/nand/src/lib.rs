@@ -8,6 +8,10 @@
 //! * Every byte has a cause; see [`Counters`].
 //! * Below its exported capacity a drive never runs out of units until it is worn out; see
 //!   [`thermocline_ftl::Ftl`] for the argument.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod aged;
 mod buffer;

@@ -3,6 +3,10 @@
 //! Invariants:
 //! * Nothing here does I/O, reads a clock or asks the system for randomness.
 //! * Every address, size and instant is a newtype; arithmetic between different kinds does not compile.
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_macros, clippy::disallowed_methods, clippy::disallowed_types)
+)]
 
 mod bytes;
 mod cause;

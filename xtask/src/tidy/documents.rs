@@ -1,10 +1,15 @@
 //! Documents that must keep up with the tree.
 
+use std::collections::BTreeSet;
+
 use crate::repo::{File, Violation};
+use crate::rust_source::line_of;
 
 const ARCHITECTURE: &str = "docs/develop/ARCHITECTURE.md";
 const CHANGELOG: &str = "CHANGELOG.md";
 const DECISIONS: &str = "docs/adr/";
+/// The pages of the book.
+const BOOK: &str = "docs/use/";
 
 /// What the documents lack. `crates` are the short names of all crates.
 pub fn check(files: &[File], crates: &[String]) -> Vec<Violation> {
@@ -15,7 +20,74 @@ pub fn check(files: &[File], crates: &[String]) -> Vec<Violation> {
     let decisions =
         decisions.map(|f| (&f.path[DECISIONS.len()..], f.text.as_deref().unwrap_or_default()));
     found.extend(check_decisions(&decisions.collect::<Vec<_>>()));
+    found.extend(check_links(files));
+    let summary = text(&format!("{BOOK}SUMMARY.md")).unwrap_or_default();
+    let pages = files.iter().filter_map(|file| Some((file, file.path.strip_prefix(BOOK)?)));
+    let forgotten = |name: &str| !summary.contains(&format!("]({name})")) && name != "SUMMARY.md";
+    let pages = pages.filter(|(_, name)| name.ends_with(".md") && forgotten(name));
+    found.extend(
+        pages.map(|(file, _)| Violation::new(&file.path, 0, "SUMMARY.md has no link here")),
+    );
     found
+}
+
+/// Links of documents to a file or heading that does not exist, and links out of the book.
+fn check_links(files: &[File]) -> Vec<Violation> {
+    let document = |path: &str| {
+        let document = path.ends_with(".md").then(|| files.iter().find(|file| file.path == path));
+        document.flatten().and_then(|file| file.text.as_deref())
+    };
+    let mut found = Vec::new();
+    for path in files.iter().map(|file| file.path.as_str()) {
+        let Some(text) = document(path) else { continue };
+        for (at, _) in text.match_indices("](") {
+            let link = text[at + 2..].split([')', ' ']).next().unwrap_or_default();
+            if link.contains("://") || link.starts_with("mailto:") || text[..at].ends_with('`') {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.to_owned() } else { beside(path, file) };
+            let inside = format!("{}/", target.trim_end_matches('/'));
+            let message =
+                if !files.iter().any(|one| one.path == target || one.path.starts_with(&inside)) {
+                    "does not exist"
+                } else if path.starts_with(BOOK) && !target.starts_with(BOOK) {
+                    "leads out of the book; name the file instead"
+                } else if !heading.is_empty()
+                    && !document(&target).is_some_and(|text| headings(text).contains(heading))
+                {
+                    "has no such heading"
+                } else {
+                    continue;
+                };
+            found.push(Violation::new(path, line_of(text, at), format!("`{link}` {message}")));
+        }
+    }
+    found
+}
+
+/// The path that `link` names in the document `path`.
+fn beside(path: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The names that links use for the headings of a document.
+fn headings(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| {
+        let text = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        text.replace(|c: char| !c.is_alphanumeric() && c != '-' && c != '_', "")
+    };
+    headings.map(name).collect()
 }
 
 fn check_architecture(text: &str, crates: &[String]) -> Vec<Violation> {
@@ -76,6 +148,33 @@ mod tests {
         let found = check_architecture("| `ftl` | the core; nothing new |", &crates);
         assert_eq!(found.len(), 1);
         assert!(found[0].message.contains("`new`"));
+    }
+
+    #[test]
+    fn links_have_a_file_and_a_heading_and_stay_in_the_book() {
+        let file = |(path, text): (&str, &str)| File {
+            path: path.into(),
+            size: 0,
+            text: Some(text.into()),
+        };
+        let found = |page: &str, summary: &str| {
+            let files = [
+                ("docs/use/SUMMARY.md", summary),
+                ("docs/use/A.md", page),
+                ("docs/use/B.md", "## The `pool` is full\n"),
+                ("docs/develop/C.md", "# c\n"),
+            ];
+            let found = check(&files.map(file), &[]);
+            let found = found.into_iter().filter(|one| one.path.starts_with(BOOK));
+            found.map(|one| one.message).collect::<Vec<_>>()
+        };
+        let summary = "[a](A.md) [b](B.md)";
+        assert_eq!(found("[b](B.md#the-pool-is-full) [](https://a.b)", summary), [""; 0]);
+        assert_eq!(found("[b](b.md)", summary), ["`b.md` does not exist"]);
+        assert_eq!(found("[b](B.md#pool)", summary), ["`B.md#pool` has no such heading"]);
+        let out = ["`../develop/C.md` leads out of the book; name the file instead"];
+        assert_eq!(found("[c](../develop/C.md)", summary), out);
+        assert_eq!(found("", "[a](A.md)"), ["SUMMARY.md has no link here"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn check(repo: &Repo, files: &[File]) -> Result<Vec<Violation>> {
     Ok(violations)
 }
 
-/// The longest file and function, in words.
+/// The longest file, in words.
 pub fn longest(files: &[File]) -> String {
     length::longest(files)
 }

@@ -1,15 +1,12 @@
 //! Words and places that do not belong in the tree.
 
 use crate::repo::{File, Violation, built_folder};
-use crate::rust_source::{code_only, line_of, words};
+use crate::rust_source::{line_of, words};
 
 use super::is_foreign;
 
 /// Unfinished work. Split, because the rule applies to the file itself.
 const MARKERS: [&str; 3] = [concat!("FIX", "ME"), concat!("XX", "X"), concat!("TO", "DO")];
-
-/// Macros for unfinished work and debugging.
-const MACROS: [&str; 3] = ["dbg", "todo", "unimplemented"];
 
 /// First parts of absolute paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "tmp", "Users", "work", "workspace"];
@@ -38,14 +35,6 @@ pub fn check(file: &File) -> Vec<Violation> {
             report(at, format!("`{path}...` exists on one machine only"));
         }
     }
-    if file.is_rust() {
-        let code = code_only(text);
-        for name in MACROS {
-            for at in words(&code, name).filter(|at| code[at + name.len()..].starts_with('!')) {
-                report(at, format!("`{name}!` must not be committed"));
-            }
-        }
-    }
     found
 }
 
@@ -69,12 +58,6 @@ mod tests {
         assert_eq!(found("a.md", &format!("x\n{}: y", MARKERS[0])), [2]);
         assert_eq!(found("a.rs", &format!("// {} later", MARKERS[2])), [1]);
         assert!(found("a.rs", "// a METHODOLOGY").is_empty());
-    }
-
-    #[test]
-    fn debugging_macros_are_found_in_code_only() {
-        assert_eq!(found("a.rs", "fn f() {\n    dbg!(1);\n    todo!()\n}"), [2, 3]);
-        assert!(found("a.rs", "// dbg!(1)\nlet x = \"todo!\"; my_dbg!(1); todo(1);").is_empty());
     }
 
     #[test]

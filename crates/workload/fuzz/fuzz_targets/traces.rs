@@ -37,8 +37,10 @@ fn requests(reader: impl Read + Send + 'static, options: &Options) -> Vec<String
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((choice, rest)) = bytes.split_first() else { return };
-    let format = Format::ALL.get(usize::from(choice >> 1)).copied();
+    // The last byte of a text leaves the format to its content.
+    let Some((choice, rest)) = bytes.split_last() else { return };
+    let format = choice.checked_sub(128).and_then(|choice| Format::ALL.get(usize::from(choice >> 1)));
+    let format = format.copied();
     let options = Options { format, skip_bad: choice & 1 == 1, volume: None };
     let file = requests(Cursor::new(rest.to_vec()), &options);
     let pipe = requests(Drops(Cursor::new(rest.to_vec())), &options);

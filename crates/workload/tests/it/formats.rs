@@ -54,7 +54,7 @@ fn a_byte_order_mark_and_windows_line_ends_change_nothing() {
 #[test]
 fn one_volume_is_kept_when_asked_for_and_becomes_tenant_zero() {
     for sample in samples::all().into_iter().filter(|sample| sample.volumes.len() == 2) {
-        let volume = Some(sample.volumes[1].to_owned());
+        let volume = Some(sample.volumes[1].clone());
         let mut trace = open(&sample.bytes, &Options { volume, ..Options::default() });
         let requests = drain(&mut trace).unwrap();
         let wanted: Vec<_> = sample.requests.iter().filter(|r| r.tenant.0 == 1).collect();

@@ -6,29 +6,7 @@ use super::*;
 use crate::{Input, Pacing, Prepared, Settings, Stack, run};
 
 /// A tenant that asks for little beside one that asks for a lot.
-const QUIET_AND_NOISY: &str = r#"
-    [[tenant]]
-    name = "quiet"
-    workload = "seq"
-    span = "30%"
-    share = 1
-    io_size = "16KiB"
-    read_share = 0.5
-    [[tenant]]
-    name = "noisy"
-    workload = "zipf:0.9"
-    span = "50%"
-    share = 6
-    io_size = "4KiB"
-    trim_share = 0.05
-    [[tenant]]
-    name = "reader"
-    workload = "uniform"
-    span = "20%"
-    share = 2
-    io_size = "4KiB"
-    read_share = 1.0
-"#;
+const QUIET_AND_NOISY: &str = include_str!("../../../testdata/quiet-and-noisy.toml");
 
 fn tenants_on(stack: &str, workload: &str, share_at_rest: f64, utilisation: f64) -> RunRecord {
     let stack = Stack::parse(stack, &[]).unwrap();
