@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thermocline_format::VolumeMedia;
 
 use crate::control::{LimitChange, Media, NewTrace, NewVolume, Size, Subject};
 use crate::sockets::{beside, escaped, server_of};
-use crate::{DeviceRequest, Error};
+use crate::{DeviceRequest, Error, UnitsReport};
 
 /// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -197,22 +198,33 @@ fn exchange(
     Ok(answer)
 }
 
-/// More than a status ever has, in bytes: 4096 volumes with five histograms each take 8 to 16 MiB.
-const LONGEST_STATUS: u64 = 64 << 20;
+/// More bytes than a page ever has: 4096 volumes with five histograms each take 8 to 16 MiB, a million units 20 MiB.
+const LONGEST_PAGE: u64 = 64 << 20;
 
-/// How long a status may take. A server that is well answers at once. Chosen.
-const STATUS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a page may take. A server that is well answers at once. Chosen.
+const PAGE_PATIENCE: Duration = Duration::from_secs(10);
 
-const GET_STATUS: &str = "GET /status HTTP/1.0\r\n\r\n";
+/// Request for a page.
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.0\r\n\r\n")
+}
 
 /// Fetches the status from the server at this status socket, schema `thermocline.serve/1`.
 ///
 /// # Errors
 /// If the socket has no listener, or the listener is not a server of this schema.
 pub fn fetch(socket: &Path) -> Result<Value, Error> {
-    let server = Serving::connect(socket)?;
-    let answer = server.answer(GET_STATUS, LONGEST_STATUS, STATUS_PATIENCE)?;
-    status_in(&answer, &socket.display())
+    let answer = Serving::connect(socket)?.answer(&get("/status"), LONGEST_PAGE, PAGE_PATIENCE)?;
+    parsed(&answer, &socket.display())
+}
+
+/// Fetches the units of the pool from the server at this status socket.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_units(socket: &Path) -> Result<UnitsReport, Error> {
+    let answer = Serving::connect(socket)?.answer(&get("/units"), LONGEST_PAGE, PAGE_PATIENCE)?;
+    parsed(&answer, &socket.display())
 }
 
 /// As [`fetch`], from the HTTP address of a server, such as `http://host:9400`.
@@ -227,15 +239,15 @@ pub fn fetch_remote(url: &str) -> Result<Value, Error> {
         .to_socket_addrs()
         .map_err(|error| Error::Refused(format!("{url}: {error}; the form is http://HOST:PORT")))?;
     let address = found.next().ok_or_else(|| Error::Refused(format!("{url} has no address")))?;
-    let stream = TcpStream::connect_timeout(&address, STATUS_PATIENCE).map_err(refused)?;
-    stream.set_read_timeout(Some(STATUS_PATIENCE))?;
-    stream.set_write_timeout(Some(STATUS_PATIENCE))?;
-    let answer = exchange(stream, url, GET_STATUS, LONGEST_STATUS, STATUS_PATIENCE)?;
-    status_in(&answer, &url)
+    let stream = TcpStream::connect_timeout(&address, PAGE_PATIENCE).map_err(refused)?;
+    stream.set_read_timeout(Some(PAGE_PATIENCE))?;
+    stream.set_write_timeout(Some(PAGE_PATIENCE))?;
+    let answer = exchange(stream, url, &get("/status"), LONGEST_PAGE, PAGE_PATIENCE)?;
+    parsed(&answer, &url)
 }
 
-/// The status in an answer of the server `shown`.
-fn status_in(answer: &str, shown: &dyn fmt::Display) -> Result<Value, Error> {
+/// The page in an answer of the server `shown`.
+fn parsed<T: DeserializeOwned>(answer: &str, shown: &dyn fmt::Display) -> Result<T, Error> {
     let wrong = |what: &str| Error::Refused(format!("{shown} {what}"));
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| wrong("does not speak HTTP"))?;
     let first = head.lines().next().unwrap_or_default();

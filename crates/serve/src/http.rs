@@ -30,6 +30,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
@@ -275,17 +276,23 @@ impl Handler {
         if url == "/" {
             return page();
         }
-        let (kind, text): (_, fn(&crate::state::Status) -> String) = match url {
-            "/metrics" => ("text/plain; version=0.0.4", metrics::text),
-            "/status" => ("application/json", |status| {
-                serde_json::to_string(status).expect("it has no keys but texts") + "\n"
-            }),
-            _ => return plain(StatusCode::NOT_FOUND, "there are /, /status and /metrics"),
+        let (kind, text) = match url {
+            "/metrics" => {
+                ("text/plain; version=0.0.4", self.state.status().map(|one| metrics::text(&one)))
+            }
+            "/status" => ("application/json", self.state.status().map(|one| json(&one))),
+            "/units" => ("application/json", self.state.units().map(|one| json(&one))),
+            _ => return plain(StatusCode::NOT_FOUND, "there are /, /status, /metrics and /units"),
         };
-        let Some(status) = self.state.status() else { return closed() };
+        let Some(text) = text else { return closed() };
         let answer = Response::builder().header(CONTENT_TYPE, kind);
-        answer.body(Full::new(text(&status).into())).expect("a sound header")
+        answer.body(Full::new(text.into())).expect("a sound header")
     }
+}
+
+/// A page of JSON.
+fn json(page: &impl Serialize) -> String {
+    serde_json::to_string(page).expect("it has no keys but texts") + "\n"
 }
 
 /// Whether a host, perhaps with a port, is an address, `localhost` or one of `names`.

@@ -27,9 +27,10 @@ mod state;
 mod stop;
 mod systemd;
 mod tap;
+mod units;
 mod wear;
 
-pub use client::{Serving, fetch, fetch_remote, status_socket};
+pub use client::{Serving, fetch, fetch_remote, fetch_units, status_socket};
 pub use control::{LimitChange, Subject};
 pub use date::date;
 pub use devices::{
@@ -44,4 +45,5 @@ pub use server::{Options, PoolServer};
 pub use state::MediaStatus;
 pub use stop::{Stop, StopHandle};
 pub use thermocline_runtime::{ServeSettings, Settings};
+pub use units::{DeviceUnits, UnitsReport, letter};
 pub use wear::WearReport;

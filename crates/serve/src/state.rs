@@ -15,7 +15,7 @@ use crate::devices::Devices;
 use crate::drive::DriveStatus;
 use crate::sockets::Reach;
 use crate::tap::Tap;
-use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, WearReport};
+use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, UnitsReport, WearReport};
 
 /// From where the state is read.
 #[derive(Clone)]
@@ -345,6 +345,11 @@ impl State {
             ),
             (error, _) => self.devices.operator().reason(error),
         }
+    }
+
+    /// The units now; `None` when the pool is closed.
+    pub fn units(&self) -> Option<UnitsReport> {
+        self.pool()?.look(|view| UnitsReport::of(view.engine))
     }
 
     /// Current status; `None` when the pool is closed.

@@ -75,6 +75,9 @@ fn a_new_user_formats_fills_and_checks() {
     let map = run(folder, "map pool.toml --ascii").ok();
     let cells: usize = map.lines().filter(|line| line.len() == 72).count();
     assert_eq!(cells, 8, "{map}");
+    let map = run(folder, "map pool.toml --ascii --cell 32").ok();
+    assert!(map.contains("a cell is 32 units"), "{map}");
+    assert_eq!(map.lines().count(), 3, "{map}");
 }
 
 /// Kills `load` at random moments, and compares the volume with the flushed data.

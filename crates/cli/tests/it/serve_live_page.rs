@@ -38,9 +38,14 @@ fn the_live_page_shows_volumes_writes_and_the_state_of_the_pool() {
     let mut main = served.client("main");
     main.call(Command::Write, 0, 0, 0, &[7; 3 << 20]).expect("written");
     let page = rendered(&served, port);
-    for shown in
-        ["✔ healthy", "<td>main</td>", "<td>second</td>", "3 MiB (1.00)", "<td>48 MiB</td>"]
-    {
+    for shown in [
+        "✔ healthy",
+        "<td>main</td>",
+        "<td>second</td>",
+        "3 MiB (1.00)",
+        "<td>48 MiB</td>",
+        "mean age",
+    ] {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
     drop(main);

@@ -440,3 +440,25 @@ fn stat_speaks_json_and_asks_another_machine() {
     let nowhere = run(folder, "stat http://localhost");
     assert!(nowhere.err.contains("the form is http://HOST:PORT"), "{}", nowhere.err);
 }
+
+#[test]
+fn the_map_of_a_served_pool_is_drawn_by_its_server() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    write_blocks(&served, 2000);
+    let map: Value = serde_json::from_str(&run(folder, "map pool.toml --json").ok()).expect("JSON");
+    assert_eq!(map["schema"], "thermocline.units/1");
+    let device = &map["devices"][0];
+    let states = device["states"].as_str().expect("a text");
+    assert!(states.starts_with("SS") && states.contains('o') && states.contains('.'), "{states}");
+    let valid = device["valid_blocks"].as_array().expect("a list").iter();
+    let valid: u64 = valid.map(|blocks| blocks.as_u64().expect("a number")).sum();
+    let mapped = served.status()["engine"]["mapped_bytes"].as_u64().expect("a number") / 4096;
+    assert!(valid >= mapped, "{valid} valid blocks hold {mapped} mapped ones");
+    let drawn = run(folder, "map pool.toml --ascii").ok();
+    assert!(drawn.starts_with("      0 SS"), "{drawn}");
+    assert_eq!(served.stop(), 0);
+    assert_eq!(run(folder, "map pool.toml --ascii").ok().lines().count(), drawn.lines().count());
+}
