@@ -1,5 +1,5 @@
-//! Block targets as files under a mount point, by FUSE: every [`Export`](thermocline_target::Export) is one file, which programs
-//! open, and loop devices take, as they would any other.
+//! Block targets as files under a mount point, by FUSE: every [`Export`](thermocline_target::Export) is one file, which
+//! programs open, and loop devices take, as they would any other.
 //!
 //! Invariants:
 //! * A request of the kernel is answered once, from the completion of the target; no thread waits for media.

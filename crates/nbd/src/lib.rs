@@ -1,7 +1,8 @@
 //! A server of network block devices over any [`BlockTarget`](thermocline_target::BlockTarget).
 //!
-//! [`protocol`] is the protocol as pure functions. [`Server`] serves [`Exports`](thermocline_target::Exports) on listening sockets, all connections
-//! on one thread: its own, with [`Server::run`], or that of the target, turn by turn. [`Client`] is a small client.
+//! [`protocol`] is the protocol as pure functions. [`Server`] serves [`Exports`](thermocline_target::Exports) on
+//! listening sockets, all connections on one thread: its own, with [`Server::run`], or that of the target, turn by
+//! turn. [`Client`] is a small client.
 //!
 //! Invariants:
 //! * No connection waits for another: sockets never block, and [`Limits`] bounds the requests of each connection and
