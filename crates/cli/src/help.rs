@@ -3,13 +3,23 @@
 /// The longest line of the source.
 const SOURCE: usize = 120;
 
-/// `command` and all its subcommands, with each paragraph of their help texts on one line.
+/// The end of the short help, where the long one has more.
+const SHORT: &str = "`--help` explains more, with examples.";
+
+/// `command` and all its subcommands, with each paragraph of their help texts on one line. Values may be negative
+/// numbers, which the parser of each value refuses by name.
 pub fn flowing(command: clap::Command) -> clap::Command {
-    let text = command.get_after_help().map(ToString::to_string);
+    let text = command.get_after_help().map(|text| joined(&text.to_string()));
     let command = match text {
-        Some(text) => command.after_help(joined(&text)),
+        Some(text) if command.has_subcommands() => command.after_help(text),
+        Some(text) => command.after_help(SHORT).after_long_help(text),
         None => command,
     };
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values();
+    let command = command.mut_args(|arg| match takes_value(&arg) {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    });
     command.mut_subcommands(flowing)
 }
 

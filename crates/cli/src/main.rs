@@ -21,7 +21,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thermocline_engine::OpenError;
 use thermocline_runtime::DriverError;
-use thermocline_workload::trace;
+use thermocline_workload::trace::{self, BuiltIn};
 
 /// With the system's allocator, chunks of a log cost a tenth of the run time: a chunk lives as long as its blocks are
 /// valid, so chunks are freed in another order than allocated.
@@ -45,6 +45,9 @@ Begin with one of these, and `thermocline lab run --help`:
     --stack raw:p5316 --stack raw:pm9d3 --report compare.html"
 )]
 struct Cli {
+    /// Tables as wide as their cells, on a terminal too
+    #[arg(long, global = true, help_heading = "Output")]
+    wide: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -64,7 +67,9 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = help::flowing(Cli::command());
     let arguments = arguments.try_get_matches().unwrap_or_else(|error| misspelt(&error));
-    let command = Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit()).command;
+    let Cli { wide, command } =
+        Cli::from_arg_matches(&arguments).unwrap_or_else(|error| error.exit());
+    table::set_wide(wide);
     let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
         Command::Manuals(args) => {
@@ -83,14 +88,21 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the program at wrong arguments. A command of the lab without `lab`, or a command on pools after `lab`, is
-/// answered with the command that was meant.
+/// Ends the program at wrong arguments. A command of the lab without `lab`, a command on pools after `lab`, and a trace
+/// without `--trace` are answered with the command that was meant.
 fn misspelt(error: &clap::Error) -> ! {
-    let name = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
-        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(name))) => name.as_str(),
+    let typed: Vec<String> = std::env::args().skip(1).collect();
+    let kind = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => ContextKind::InvalidSubcommand,
+    };
+    let name = match error.get(kind) {
+        Some(ContextValue::String(name)) => name.as_str(),
         _ => error.exit(),
     };
-    let typed: Vec<String> = std::env::args().skip(1).collect();
+    if typed.first().is_some_and(|first| first == "lab") && kind == ContextKind::InvalidArg {
+        without_trace(error, &typed, name);
+    }
     let all = Cli::command();
     let lab = all.find_subcommand("lab").expect("it is a command");
     let meant = match typed.split_first() {
@@ -106,6 +118,23 @@ fn misspelt(error: &clap::Error) -> ! {
     let _ = writeln!(
         std::io::stderr(),
         "thermocline: `{name}` is a command of {kind}. You meant: thermocline {meant}"
+    );
+    std::process::exit(2)
+}
+
+/// Ends the program at the word `name` of the command of the lab `typed`. If a trace has that name, prints the command
+/// with `--trace`.
+fn without_trace(error: &clap::Error, typed: &[String], name: &str) -> ! {
+    if BuiltIn::named(name.as_ref()).is_none() && !std::path::Path::new(name).is_file() {
+        error.exit();
+    }
+    let option =
+        |word: &String| if word == name { format!("--trace {name}") } else { word.clone() };
+    let meant: Vec<String> = typed.iter().map(option).collect();
+    let _ = writeln!(
+        std::io::stderr(),
+        "thermocline: `{name}` is a trace, which --trace names. You meant: thermocline {}",
+        meant.join(" ")
     );
     std::process::exit(2)
 }

@@ -1,15 +1,29 @@
 //! Run records as a table a person can read: one column per run.
 
-use comfy_table::{Cell, CellAlignment, LineStyle, Table, presets};
+use std::sync::OnceLock;
+
+use clap::ValueEnum;
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
 use crate::lab::args::in_arguments;
 use crate::tenants;
 
-/// The look of every table.
+/// Whether tables are as wide as their cells. Set once, from the command line.
+static WIDE: OnceLock<bool> = OnceLock::new();
+
+/// Makes tables as wide as their cells, or as the terminal.
+pub fn set_wide(wide: bool) {
+    let _ = WIDE.set(wide);
+}
+
+/// The look of every table. On a terminal, cells wrap to its width. Elsewhere a table is as wide as its cells.
 pub fn plain() -> Table {
     let mut table = Table::new();
+    if !WIDE.get().is_some_and(|wide| *wide) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     let line = LineStyle::none().fill('─').junction('─');
     table.load_style(presets::NOTHING.header_separator(line).bottom_border(line));
     table
@@ -128,23 +142,60 @@ const ROWS: [Row; 55] = [
     ("seed", |r| r.seed.to_string()),
 ];
 
+/// A form of tables for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Comma-separated values (RFC 4180)
+    Csv,
+    /// A table of Markdown
+    Markdown,
+}
+
+/// The table of [`show`] in a form for other programs.
+pub fn flat(records: &[RunRecord], form: Form) -> String {
+    let heads: Vec<String> =
+        std::iter::once(String::new()).chain(records.iter().map(|r| r.stack.clone())).collect();
+    in_form(&heads, &rows(records), form)
+}
+
+/// A table of text in a form for other programs.
+pub fn in_form(heads: &[String], rows: &[Vec<String>], form: Form) -> String {
+    let cell = |text: &String| match form {
+        Form::Csv if text.contains([',', '"', '\n']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+        Form::Csv => text.clone(),
+        Form::Markdown => text.replace('|', "\\|"),
+    };
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|text| cell(&text.trim().to_owned())).collect();
+        match form {
+            Form::Csv => cells.join(",") + "\n",
+            Form::Markdown => format!("| {} |\n", cells.join(" | ")),
+        }
+    };
+    let below = match form {
+        Form::Csv => String::new(),
+        Form::Markdown => format!("|---{}|\n", "|--:".repeat(heads.len() - 1)),
+    };
+    line(heads) + &below + &rows.iter().map(|row| line(row)).collect::<String>()
+}
+
+/// Name and cells of each row with a value in any column.
+fn rows(records: &[RunRecord]) -> Vec<Vec<String>> {
+    let row = |(name, value): &Row| {
+        let values: Vec<String> = records.iter().map(value).collect();
+        let any = values.iter().any(|value| value != NONE);
+        any.then(|| std::iter::once((*name).to_owned()).chain(values).collect())
+    };
+    ROWS.iter().filter_map(row).collect()
+}
+
 /// Prints the records side by side, then verdicts and notes.
 pub fn show(records: &[RunRecord]) -> String {
-    let mut table = plain();
-    let mut header = vec![Cell::new("")];
-    header.extend(records.iter().map(|r| Cell::new(&r.stack).set_alignment(CellAlignment::Right)));
-    table.set_header(header);
-    for (name, value) in ROWS {
-        let values: Vec<String> = records.iter().map(value).collect();
-        if values.iter().any(|value| value != NONE) {
-            let mut row = vec![Cell::new(name)];
-            row.extend(
-                values.into_iter().map(|v| Cell::new(v).set_alignment(CellAlignment::Right)),
-            );
-            table.add_row(row);
-        }
-    }
-    let mut text = format!("{}\n{table}\n", workload(&records[0]));
+    let heads: Vec<String> =
+        std::iter::once(String::new()).chain(records.iter().map(|r| r.stack.clone())).collect();
+    let mut text = format!("{}\n{}\n", workload(&records[0]), draw(&heads, &rows(records)));
     records.iter().filter_map(tenants::show).for_each(|table| text += &table);
     for record in records {
         if let Some(life) = &record.life {

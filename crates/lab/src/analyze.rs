@@ -1,7 +1,7 @@
 //! What a workload is made of, and whether placement can help it.
 
 use serde::Serialize;
-use thermocline_types::{Bytes, Request};
+use thermocline_types::{Bytes, Op, Request};
 use thermocline_workload::profile::Profile;
 use thermocline_workload::synthetic::Generator;
 use thermocline_workload::{Source, trace};
@@ -143,6 +143,57 @@ fn profile(input: &Input, progress: &mut dyn FnMut(f64)) -> Result<Analysis, Err
     }
 }
 
+/// Cells of [`Heat`] across, and rows.
+const CELLS: [usize; 2] = [96, 48];
+
+/// Bytes written by address and time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heat {
+    /// Whether cells across are equal times. Otherwise they are equal numbers of requests.
+    pub by_time: bool,
+    /// Rows of cells from address 0 up.
+    pub rows: Vec<Vec<f64>>,
+}
+
+/// Where and when `input` writes; `profile` is that of the same input.
+///
+/// # Errors
+/// [`Error`], if the workload cannot be read.
+pub fn heat(input: &Input, profile: &Profile) -> Result<Heat, Error> {
+    match input {
+        Input::Trace { path, options, .. } => heat_of(&mut trace::open(path, options)?, profile),
+        Input::Synthetic { spec, options } => heat_of(&mut Generator::new(spec, options)?, profile),
+    }
+}
+
+fn heat_of(source: &mut impl Source, profile: &Profile) -> Result<Heat, Error> {
+    let [columns, rows] = CELLS;
+    let mut heat =
+        Heat { by_time: profile.duration_s >= 1.0, rows: vec![vec![0.0; columns]; rows] };
+    let (mut batch, mut count, mut first) = (Vec::new(), 0.0, None);
+    let cell = |value: f64, end: f64, cells: usize| {
+        ((value / end.max(1e-9) * cells as f64) as usize).min(cells - 1)
+    };
+    loop {
+        source.fill(&mut batch)?;
+        if batch.is_empty() {
+            return Ok(heat);
+        }
+        for request in &batch {
+            let seconds = request.at.since(*first.get_or_insert(request.at)).as_secs_f64();
+            let (at, end) = match heat.by_time {
+                true => (seconds, profile.duration_s),
+                false => (count, profile.requests as f64),
+            };
+            count += 1.0;
+            if request.op == Op::Write {
+                let row = cell(request.offset.as_f64(), profile.span_bytes as f64, rows);
+                heat.rows[row][cell(at, end, columns)] += request.length.as_f64();
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use thermocline_record::WorkloadSpec;
@@ -157,6 +208,9 @@ mod tests {
         let mut tell = |stage, _| stages.push(stage);
         let analysis = analyze(&input, None, &mut tell).unwrap();
         assert!(analysis.profile.requests > 0 && analysis.headroom.is_none());
+        let heat = heat(&input, &analysis.profile).unwrap();
+        let written: f64 = heat.rows.iter().flatten().sum();
+        assert_eq!(written, analysis.profile.bytes_written as f64);
         assert!(!stages.is_empty() && stages.iter().all(|stage| *stage == Stage::Reading));
     }
 }

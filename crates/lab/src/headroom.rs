@@ -58,6 +58,14 @@ pub struct Line {
 const LOW: f64 = 1.1;
 
 impl Headroom {
+    /// Whether separation without prediction saves wear that is worth the effort: a tenth of what is written beyond once.
+    #[must_use]
+    pub fn can_gain(&self) -> bool {
+        const WORTH: f64 = 0.1;
+        let [nothing, rates, present] = [0, 1, 2].map(|index: usize| self.lines[index].waf);
+        nothing >= LOW && nothing - rates.min(present) > WORTH * (nothing - 1.0)
+    }
+
     /// Whether placement can help, in words.
     #[must_use]
     pub fn verdict(&self) -> String {

@@ -210,7 +210,27 @@ pub fn summary<C: Counter>(histogram: &Histogram<C>) -> LatencyNs {
         p99_9: at(0.999),
         p99_99: at(0.9999),
         max: modelled(histogram.max()),
+        bins: bins(histogram),
     }
+}
+
+/// Requests by latency, in bins whose ends are powers of two in microseconds: few enough for a record.
+fn bins<C: Counter>(histogram: &Histogram<C>) -> Vec<[u64; 2]> {
+    const FIRST_NS: u64 = 1000;
+    let mut bins: Vec<[u64; 2]> = Vec::new();
+    for step in histogram.iter_recorded().filter(|step| step.value_iterated_to() > 0) {
+        let end = (step.value_iterated_to().div_ceil(FIRST_NS)).next_power_of_two() * FIRST_NS;
+        while bins.last().is_some_and(|[last, _]| *last < end) {
+            let next = bins[bins.len() - 1][0] * 2;
+            bins.push([next, 0]);
+        }
+        if bins.is_empty() {
+            bins.push([end, 0]);
+        }
+        let last = bins.len() - 1;
+        bins[last][1] += step.count_since_last_iteration();
+    }
+    bins
 }
 
 #[cfg(test)]

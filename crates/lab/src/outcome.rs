@@ -515,6 +515,7 @@ fn notes(outcome: &Outcome, run: &ByteCounts) -> Vec<String> {
     notes.extend(tenants::note(outcome));
     notes.extend(heat::note(outcome));
     notes.extend(attempts::note(outcome, run));
+    notes.extend(written::parts_note(outcome, run));
     notes.extend(refresh_note(outcome));
     if cut.capacity() != product && outcome.stack.profile.geometry.is_some() {
         notes.push(format!(

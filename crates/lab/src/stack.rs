@@ -6,6 +6,8 @@ use std::str::FromStr;
 use thermocline_ftl::placement::UnknownPolicy;
 use thermocline_nand::profile::{self, builtin};
 use thermocline_nand::{HostLimits, Kind, Profile};
+use thermocline_types::choices;
+use thermocline_workload::at_home;
 
 use crate::Error;
 use crate::log::{GroupOption, LogOptions};
@@ -51,9 +53,8 @@ impl Layer {
     fn named(name: &str) -> Result<Layer, String> {
         let found = Layer::ALL.iter().find(|(layer, _)| layer.to_string() == name);
         found.map(|(layer, _)| *layer).ok_or_else(|| {
-            let names: Vec<String> =
-                Layer::ALL.iter().map(|(layer, _)| layer.to_string()).collect();
-            format!("the layers of this version are {}", names.join(", "))
+            let names = Layer::ALL.iter().map(|(layer, _)| layer);
+            format!("`{name}` is no layer; {}", choices(name, names))
         })
     }
 }
@@ -274,13 +275,12 @@ fn load(device: &str) -> Result<String, String> {
     }
     let is_path = device.ends_with(".toml") || device.contains('/');
     if !is_path {
-        let names: Vec<&str> = profile::names().collect();
         return Err(format!(
-            "no built-in device is called `{device}`; there are {}, or give the path of a .toml profile",
-            names.join(", ")
+            "no built-in device is called `{device}`, and the path of a profile ends in .toml; {}",
+            choices(device, profile::names())
         ));
     }
-    std::fs::read_to_string(device)
+    std::fs::read_to_string(at_home(device.as_ref()))
         .map_err(|error| format!("cannot read the profile {device}: {error}"))
 }
 

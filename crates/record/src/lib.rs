@@ -285,6 +285,10 @@ pub struct LatencyNs {
     pub p99_99: Option<u64>,
     /// Largest.
     pub max: Option<u64>,
+    /// Requests by latency, without those in memory: the end of a bin in nanoseconds, and its requests. Ends are a
+    /// factor apart; empty bins before the first and after the last request are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<[u64; 2]>,
 }
 
 /// Rates over the measured run.

@@ -2,34 +2,108 @@
 
 use std::collections::BTreeMap;
 
+use thermocline_record::waterfall::{LevelKind, Waterfall};
 use thermocline_record::{DriveBytes, RunRecord};
 
 use crate::data::Run;
-use crate::figure::{Chart, absent, figure, wide};
+use crate::figure::{absent, figure, wide};
 use crate::palette::CAUSES;
-use crate::text::{count, data, escape, ratio, words};
+use crate::svg::{Part, Row, causes, rows};
+use crate::text::{count, data, escape, ratio, significant, words};
 
 /// The section on bytes by cause.
 pub(crate) fn section(runs: &[Run<'_>]) -> String {
-    let rows: usize = runs.iter().map(|run| 1 + run.record.engine_bytes_written.len()).sum();
-    let bar = if runs.iter().any(|run| run.record.host_bytes_written > 0) {
-        let height = 96 + 44 * u32::try_from(rows).unwrap_or(100).min(100);
-        let caption = "Bytes written for each cause, per host byte. The parts of a device bar add \
-            up to its WAF over the whole \
-                       measured run; each part is what its cause adds.";
-        wide(&figure(
-            Chart { name: "causes", record: None, height },
-            "Where the writes come from",
-            caption,
-        ))
-    } else {
+    let written = || runs.iter().filter(|run| run.record.host_bytes_written > 0);
+    let bars = if written().next().is_none() {
         wide(&absent("Where the writes come from", "The host wrote nothing."))
+    } else if runs.len() > 1 {
+        wide(&stacked(runs)) + &written().map(waterfall).collect::<String>()
+    } else {
+        written().map(|run| wide(&waterfall(run))).collect()
     };
     let tables: String = runs.iter().map(table).collect();
     format!(
-        "<section id=\"causes\"><h2>Bytes by cause</h2><div class=\"figures\">{bar}</div>\
+        "<section id=\"causes\"><h2>Bytes by cause</h2><div class=\"figures\">{bars}</div>\
          <details><summary>Exact bytes</summary><div class=\"tables\">{tables}</div></details></section>"
     )
+}
+
+/// A bar for each run, and for each class of devices under a layer.
+fn stacked(runs: &[Run<'_>]) -> String {
+    let mut all = Vec::new();
+    for run in runs.iter().filter(|run| run.record.host_bytes_written > 0) {
+        let record = run.record;
+        let tiers = record.engine_bytes_written.iter();
+        let tiers = tiers.map(|(tier, causes)| (format!("{}, {tier}", run.label), causes));
+        let media = match record.engine_bytes_written.is_empty() {
+            true => run.label.clone(),
+            false => format!("{}, media", run.label),
+        };
+        for (name, causes) in tiers.chain([(media, &record.media_bytes_written.by_cause)]) {
+            let mut end = 0.0;
+            let part = |(cause, bytes): (&String, &u64)| {
+                let from = end;
+                end += *bytes as f64 / record.host_bytes_written as f64;
+                Part { cause: cause.clone(), range: (from, end) }
+            };
+            let some = ordered(causes).into_iter().filter(|(_, bytes)| **bytes > 0);
+            let parts: Vec<Part> = some.map(part).collect();
+            all.push(Row { name, parts, figure: significant(end) });
+        }
+    }
+    let title = "Where the writes come from";
+    let caption = "Bytes written for each cause, per host byte. The parts of a device bar add up to its WAF over the \
+        whole measured run; each part is what its cause adds.";
+    figure(title, &(causes(&all) + &rows(title, "bytes per host byte", &all)), caption)
+}
+
+/// From the bytes of the host to those of the media, step by step.
+fn waterfall(run: &Run<'_>) -> String {
+    let record = run.record;
+    let host = record.host_bytes_written as f64;
+    let of = |bytes: u64| bytes as f64 / host;
+    let step = |name: String, cause: &str, range: (f64, f64), figure: String| Row {
+        name,
+        parts: vec![Part { cause: cause.to_owned(), range }],
+        figure,
+    };
+    let waterfall = Waterfall::of(record);
+    let mut all =
+        vec![step("written by the host".to_owned(), "host", (0.0, 1.0), significant(1.0))];
+    if waterfall.absorbed > 0 {
+        let rest = of(waterfall.host.saturating_sub(waterfall.absorbed));
+        let figure = format!("\u{2212}{}", significant(of(waterfall.absorbed)));
+        all.push(step("absorbed in memory".to_owned(), "padding", (rest, 1.0), figure));
+    }
+    for level in &waterfall.levels {
+        let place = match (level.kind, waterfall.levels.len() > 1) {
+            (_, false) => String::new(),
+            (LevelKind::Devices, _) => format!(", to {} devices", level.class),
+            (LevelKind::Media, _) => format!(", {} media", level.class),
+        };
+        let mut end = of(level.passed);
+        if waterfall.levels.len() > 1 {
+            let figure = significant(end);
+            all.push(step(format!("passed on{place}"), "host", (0.0, end), figure));
+        }
+        for (cause, bytes) in level.added.iter().filter(|(_, bytes)| of(*bytes) >= 5e-4) {
+            let range = (end, end + of(*bytes));
+            end = range.1;
+            let name = format!("{}{place}", cause.replace('_', " "));
+            all.push(step(name, cause, range, format!("+{}", significant(of(*bytes)))));
+        }
+    }
+    let media = record.media_bytes_written.total;
+    all.push(step(
+        "WAF: written to the media".to_owned(),
+        "host",
+        (0.0, of(media)),
+        significant(of(media)),
+    ));
+    let title = format!("From the host to the media, {}", run.label);
+    let caption =
+        "Per host byte, over the whole measured run: each bar begins where the one above ends.";
+    figure(&escape(&title), &rows(&title, "bytes per host byte", &all), caption)
 }
 
 /// All byte counters of one run.
@@ -95,12 +169,17 @@ fn events(run: &Run<'_>) -> String {
 }
 
 /// The causes in the order of the palette, then any others by name.
-fn cause_rows(causes: &BTreeMap<String, u64>, host: u64) -> String {
+fn ordered(causes: &BTreeMap<String, u64>) -> Vec<(&String, &u64)> {
     let known =
         |key: &str| CAUSES.iter().position(|cause| cause.key == key).unwrap_or(CAUSES.len());
     let mut ordered: Vec<(&String, &u64)> = causes.iter().collect();
     ordered.sort_by_key(|(key, _)| known(key));
-    ordered.into_iter().map(|(key, bytes)| row(&words(key), *bytes, host)).collect()
+    ordered
+}
+
+fn cause_rows(causes: &BTreeMap<String, u64>, host: u64) -> String {
+    let row = |(key, bytes): (&String, &u64)| row(&words(key), *bytes, host);
+    ordered(causes).into_iter().map(row).collect()
 }
 
 /// A heading within the table.

@@ -1,23 +1,122 @@
 //! Findings, one sentence per stack.
 
 use crate::data::Run;
-use crate::text::{escape, fullness, ratio, significant, years};
+use crate::life::rated_years;
+use crate::text::{endurance, escape, fullness, ratio, significant, years};
 
 /// The tag beside every ratio taken before steady state.
 pub(crate) const TRANSIENT: &str = "<span class=\"tag warn\">transient</span>";
 
-/// The findings section: a card per stack, and the comparison in a sentence.
+/// How well a drive fits a load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    /// It lasts its warranty, within its rating.
+    Good,
+    /// Nothing is known against it, or it lasts its warranty in the median only.
+    Unsure,
+    /// It is worn out, or its rating used up, within the warranty.
+    Bad,
+}
+
+impl Severity {
+    /// Class in the style, icon and word.
+    fn look(self) -> [&'static str; 3] {
+        match self {
+            Severity::Good => ["good", "\u{2714}", "Fits"],
+            Severity::Unsure => ["unsure", "\u{26a0}", "At risk"],
+            Severity::Bad => ["bad", "\u{2716}", "Does not fit"],
+        }
+    }
+}
+
+/// The verdict on a run: how bad it is, and what to buy, as a sentence.
+struct Verdict {
+    severity: Severity,
+    word: &'static str,
+    sentence: String,
+}
+
+/// What the run says to somebody who buys the drive: writes in the warranty against the rating.
+fn verdict(run: &Run<'_>) -> Verdict {
+    let unknown = |sentence: &str| Verdict {
+        severity: Severity::Unsure,
+        word: "Unknown",
+        sentence: sentence.to_owned(),
+    };
+    let Some(life) = &run.record.life else {
+        return unknown(
+            "No endurance is known for this device, so nothing can be said of its life.",
+        );
+    };
+    let Some(warranty) = life.warranty_years.filter(|warranty| *warranty > 0.0) else {
+        return unknown("Its maker states no warranty to compare its life with.");
+    };
+    let yearly =
+        life.drive_writes_per_day * run.record.device.product_capacity_bytes as f64 * 365.0;
+    let load = endurance(yearly * warranty);
+    let used_up = rated_years(life).filter(|rated| *rated < warranty && *rated <= life.years_p50);
+    let severity = match used_up {
+        Some(_) => Severity::Bad,
+        None if life.years_p10 >= warranty => Severity::Good,
+        None if life.years_p50 >= warranty => Severity::Unsure,
+        None => Severity::Bad,
+    };
+    let rating = life.rated_tbw_bytes.map_or_else(
+        || "its maker states no rating (TBW)".to_owned(),
+        |rated| format!("it is rated for {} (TBW)", endurance(rated)),
+    );
+    let facts = format!(
+        "This load writes {load} in its warranty of {} years; {rating}, and its flash takes {} at this WAF.",
+        years(warranty),
+        endurance(life.tbw_bytes)
+    );
+    let advice = match severity {
+        Severity::Good => " It fits this load.".to_owned(),
+        Severity::Unsure => " Buy it with a reserve, or lower the write amplification.".to_owned(),
+        Severity::Bad => {
+            let enough = used_up.unwrap_or(life.years_p50).max(1e-6);
+            let dwpd = significant(life.drive_writes_per_day);
+            format!(
+                " Buy a drive rated for {load} or more ({dwpd} drive writes per day of this capacity), or lower the wear \
+                 {} times.",
+                significant(warranty / enough)
+            )
+        }
+    };
+    Verdict { severity, word: severity.look()[2], sentence: facts + &advice }
+}
+
+/// The findings section: what to buy, a card per stack, and the comparison in a sentence.
 pub(crate) fn section(runs: &[Run<'_>]) -> String {
     let cards: String = runs.iter().map(card).collect();
-    let comparison =
-        comparison(runs).map_or_else(String::new, |text| format!("<p class=\"lead\">{text}</p>"));
+    let lead = [headline(runs), comparison(runs)].into_iter().flatten();
+    let lead: String = lead.map(|text| format!("<p class=\"lead\">{text}</p>")).collect();
     format!(
-        "<section id=\"findings\"><h2>Findings</h2>{comparison}<div \
-         class=\"cards\">{cards}</div></section>"
+        "<section id=\"findings\"><h2>Findings</h2>{lead}<div class=\"cards\">{cards}</div></section>"
     )
 }
 
-/// One stack: its name, its two big numbers, the sentence, the verdict.
+/// What to buy of several drives.
+fn headline(runs: &[Run<'_>]) -> Option<String> {
+    if runs.len() < 2 || runs.iter().all(|run| run.record.life.is_none()) {
+        return None;
+    }
+    let name = |run: &Run<'_>| format!("<b>{}</b>", escape(&run.label));
+    let fitting: Vec<String> =
+        runs.iter().filter(|run| verdict(run).severity == Severity::Good).map(name).collect();
+    Some(match fitting.as_slice() {
+        [] => "None of these drives is sure to last its warranty under this load.".to_owned(),
+        all if all.len() == runs.len() => {
+            "Each of these drives lasts its warranty under this load.".to_owned()
+        }
+        some => format!(
+            "Of these drives, {} will last the warranty under this load.",
+            some.join(" and ")
+        ),
+    })
+}
+
+/// One stack: its name, its two big numbers, the verdict, what it rests on.
 fn card(run: &Run<'_>) -> String {
     let r = run.record;
     let tag = match (r.host_bytes_written, run.is_steady()) {
@@ -29,9 +128,10 @@ fn card(run: &Run<'_>) -> String {
         .life
         .as_ref()
         .map_or_else(|| "unknown".to_owned(), |life| format!("{} years", years(life.years_p50)));
-    let verdict = r.life.as_ref().map_or_else(String::new, |life| {
-        format!("<p class=\"verdict\"><b>Verdict</b> {}</p>", escape(&life.verdict))
-    });
+    let full = r.life.as_ref().and_then(|life| life.product_utilisation);
+    let full = full.map_or_else(String::new, |share| format!(" at {} full", fullness(share)));
+    let Verdict { severity, word, sentence: told } = verdict(run);
+    let [class, icon, _] = severity.look();
     let mut warnings = String::new();
     if r.wear.end_of_life {
         warnings += "<p class=\"alarm\">The drive ran out of spare units during this run and \
@@ -42,9 +142,10 @@ fn card(run: &Run<'_>) -> String {
     }
     format!(
         "<article class=\"card\"><h3>{name} {tag}</h3><p class=\"device\">{title}</p>\
-         <dl class=\"big\"><div><dt>WAF</dt><dd>{waf}</dd></div><div><dt>Life, \
-         median</dt><dd>{life}</dd></div></dl>\
-         <p>{sentence}</p>{verdict}{warnings}</article>",
+         <p class=\"verdict {class}\"><b><span aria-hidden=\"true\">{icon}</span> {word}.</b> {told}</p>\
+         <dl class=\"big\"><div><dt>Life{full}, median</dt><dd>{life}</dd></div>\
+         <div><dt>WAF</dt><dd>{waf}</dd></div></dl>\
+         <p>{sentence}</p>{warnings}</article>",
         name = run.name(),
         title = escape(&r.device.title),
         waf = ratio(run.ratios().waf),
@@ -78,8 +179,12 @@ fn sentence(run: &Run<'_>) -> String {
     let full = life
         .product_utilisation
         .map_or_else(String::new, |share| format!(", with the product {} full,", fullness(share)));
+    let other = match full.is_empty() {
+        true => "",
+        false => " For another share of data on the drive, run it with <code>--utilisation</code>.",
+    };
     format!(
-        "{writes}. At {} drive writes per day{full} it lasts {} years (P10\u{2013}P90: {}\u{2013}{}).",
+        "{writes}. At {} drive writes per day{full} it lasts {} years (P10\u{2013}P90: {}\u{2013}{}).{other}",
         significant(life.drive_writes_per_day),
         years(life.years_p50),
         years(life.years_p10),

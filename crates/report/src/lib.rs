@@ -2,10 +2,9 @@
 //!
 //! Invariants:
 //! * [`render`] is pure: the same records give the same bytes. No clock, no I/O, no randomness.
-//! * The page loads nothing: style, scripts, charting library and data are inside it, and its content security policy
+//! * The page loads nothing and runs no script: style and drawings are inside it, and its content security policy
 //!   forbids every request.
-//! * Findings and tables are HTML made here and stand without JavaScript; only the charts are drawn by the scripts in
-//!   `assets/`, from the run records that the page carries as JSON.
+//! * Charts are SVG, drawn when the page is written. They follow the page's style: light, dark, phone, paper.
 //! * What a record does not hold is called `unknown` or `not modelled`, never 0 or 1. A ratio taken before steady state
 //!   is marked `transient`.
 
@@ -18,12 +17,13 @@ mod life;
 mod page;
 mod palette;
 mod plots;
+mod svg;
 mod sweep;
 mod table;
 mod tenants;
 mod text;
 mod units;
 
-pub use page::{render, render_plots};
-pub use plots::{Origin, PlotPage, TextTable};
+pub use page::{render, render_plots, render_with_workload};
+pub use plots::{BarChart, GridChart, Origin, PlotPage, TextTable};
 pub use sweep::{SweepCell, SweepKey, sweep_page};

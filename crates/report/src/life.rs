@@ -3,28 +3,48 @@
 use thermocline_record::Life;
 
 use crate::data::Run;
-use crate::figure::{Chart, absent, figure, wide};
+use crate::figure::{absent, figure, wide};
 use crate::finding::TRANSIENT;
+use crate::svg::{Span, spans};
 use crate::text::{UNKNOWN, endurance, escape, fullness, significant, years};
 
 /// The section on lifetime.
 pub(crate) fn section(runs: &[Run<'_>]) -> String {
-    let rows = runs.iter().filter(|run| run.record.life.is_some()).count();
-    let bar = if rows == 0 {
-        absent("Lifetime under this load", "Unknown: no endurance is known for these devices.")
+    let title = "Lifetime under this load";
+    let rows: Vec<Span<'_>> = runs.iter().filter_map(span).collect();
+    let bar = if rows.is_empty() {
+        absent(title, "Unknown: no endurance is known for these devices.")
     } else {
-        let height = 80 + 70 * u32::try_from(rows).unwrap_or(100).min(100);
-        let caption = "Band: P10 to P90. Upright line: median. \u{25c6} end of the maker's \
-            warranty. \u{25b2} when the maker's rated \
-                       bytes (TBW) are used up at this load.";
-        figure(Chart { name: "life", record: None, height }, "Lifetime under this load", caption)
+        let caption = "Band: P10 to P90. Upright line: median. \u{25c6} end of the maker's warranty. \u{25b2} when \
+            the maker's rated bytes (TBW) are used up at this load.";
+        figure(title, &spans(title, &rows), caption)
     };
     let entries: String = runs.iter().map(entry).collect();
     format!(
-        "<section id=\"life\"><h2>Lifetime</h2><div class=\"figures\">{}</div><div \
-         class=\"cards\">{entries}</div></section>",
+        "<section id=\"life\"><h2>Lifetime</h2><div class=\"figures\">{}</div><div class=\"cards\">{entries}</div></section>",
         wide(&bar)
     )
+}
+
+/// The life of a run as a row of the chart.
+fn span<'a>(run: &'a Run<'_>) -> Option<Span<'a>> {
+    let life = run.record.life.as_ref()?;
+    let [p10, p50, p90] = [life.years_p10, life.years_p50, life.years_p90].map(years);
+    let positive = |years: &f64| *years > 0.0;
+    Some(Span {
+        name: &run.label,
+        style: run.index,
+        years: [life.years_p10, life.years_p50, life.years_p90],
+        warranty: life.warranty_years.filter(positive),
+        rated: rated_years(life).filter(positive),
+        words: format!("{p50} years ({p10}\u{2013}{p90})"),
+    })
+}
+
+/// Years until the rated bytes are used up at the load assumed.
+pub(crate) fn rated_years(life: &Life) -> Option<f64> {
+    let rated = life.rated_tbw_bytes.filter(|rated| *rated > 0.0 && life.tbw_bytes > 0.0)?;
+    Some(life.years_p50 * rated / life.tbw_bytes)
 }
 
 /// Medians of an empty product and of one as full as the simulated drive.
@@ -38,7 +58,7 @@ fn range(life: &Life) -> Option<String> {
     ))
 }
 
-/// One stack: verdict, figures, assumptions.
+/// One stack: figures, and what they rest on.
 fn entry(run: &Run<'_>) -> String {
     let Some(life) = &run.record.life else {
         return format!(
@@ -82,11 +102,10 @@ fn entry(run: &Run<'_>) -> String {
         format!("<h4>Rests on</h4><ul>{assumptions}</ul>")
     };
     format!(
-        "<article class=\"card\"><h3>{name} {tag}</h3><p class=\"verdict\">{verdict}</p><dl \
+        "<article class=\"card\"><h3>{name} {tag}</h3><dl \
          class=\"facts\">{facts}</dl>{assumptions}\
          </article>",
         name = run.name(),
         tag = if run.is_steady() { "" } else { TRANSIENT },
-        verdict = escape(&life.verdict),
     )
 }

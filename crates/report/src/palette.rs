@@ -1,9 +1,7 @@
 //! Colours, dashes, marks and fills: the same in tables and charts, and never told apart by colour alone.
 
-use serde::Serialize;
-
 /// How one stack is drawn everywhere.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Style {
     /// Colour, of the palette of Okabe and Ito ("Color Universal Design", 2008).
     pub colour: &'static str,
@@ -13,19 +11,23 @@ pub(crate) struct Style {
     pub mark: &'static str,
 }
 
-/// Yellow and black are left out: one is lost on white, the other on dark.
-const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
-const DASHES: [&[u32]; 6] = [&[], &[8, 4], &[2, 3], &[10, 3, 2, 3], &[14, 4], &[4, 2, 1, 2, 1, 2]];
-const MARKS: [&str; 6] = [
+/// Yellow and black of the palette are lost on white or on dark: purple and olive are in their place.
+const COLOURS: [&str; 8] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7E57C2", "#8A8D00"];
+const DASHES: [&[u32]; 8] =
+    [&[], &[8, 4], &[2, 3], &[10, 3, 2, 3], &[14, 4], &[4, 2, 1, 2, 1, 2], &[6, 2], &[12, 3, 4, 3]];
+const MARKS: [&str; 8] = [
     "M-5,0A5,5,0,1,1,5,0A5,5,0,1,1,-5,0Z",
     "M-4.5,-4.5L4.5,-4.5L4.5,4.5L-4.5,4.5Z",
     "M0,-5.5L5.5,4.5L-5.5,4.5Z",
     "M0,-6L6,0L0,6L-6,0Z",
     "M-5.5,-4.5L5.5,-4.5L0,5.5Z",
     "M-2,-6L2,-6L2,-2L6,-2L6,2L2,2L2,6L-2,6L-2,2L-6,2L-6,-2L-2,-2Z",
+    "M-6,-2L6,-2L6,2L-6,2Z",
+    "M-2,-6L2,-6L2,6L-2,6Z",
 ];
 
-/// The style of the stack at a position; repeated colours have different marks, so 36 stacks differ.
+/// The style of the stack at a position; repeated colours have different marks, so 64 stacks differ.
 pub(crate) fn style(index: usize) -> Style {
     let round = index / COLOURS.len();
     Style {
@@ -36,13 +38,12 @@ pub(crate) fn style(index: usize) -> Style {
 }
 
 /// How one cause of written bytes is filled.
-#[derive(Serialize)]
 pub(crate) struct CauseStyle {
     /// Key in the run record.
     pub key: &'static str,
     /// Fill colour, of the same palette.
     pub colour: &'static str,
-    /// Hatch drawn over it, by name in `options.js`.
+    /// Hatch drawn over it, by name in `svg`.
     pub hatch: &'static str,
 }
 
@@ -68,6 +69,23 @@ pub(crate) const CAUSES: [CauseStyle; 16] = [
 
 /// Colours of equal steps in lightness, from little to much.
 pub(crate) type Ramp = [&'static str; 6];
+
+/// A colour of a ramp at a share from 0 to 1: one of some steps between its own, so that cells share colours.
+pub(crate) fn at(ramp: &Ramp, share: f64) -> String {
+    let steps = 3.0 * (ramp.len() - 1) as f64;
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let at = (share * steps).round() / 3.0;
+    let low = (at as usize).min(ramp.len() - 2);
+    let channel = |colour: &str, i: usize| {
+        let digits = &colour[1 + 2 * i..3 + 2 * i];
+        f64::from(u8::from_str_radix(digits, 16).expect("the ramps are hexadecimal"))
+    };
+    let mixed = [0, 1, 2].map(|i| {
+        let (from, to) = (channel(ramp[low], i), channel(ramp[low + 1], i));
+        (from + (to - from) * (at - low as f64)).round() as u8
+    });
+    format!("#{:02X}{:02X}{:02X}", mixed[0], mixed[1], mixed[2])
+}
 
 /// Valid share: one hue, light to dark, so that it survives grey print.
 pub(crate) const VALID: Ramp = ["#E6EFF7", "#BDD4E9", "#8DB4D6", "#578FBE", "#25659B", "#0B3A66"];
@@ -103,8 +121,8 @@ mod tests {
     use super::style;
 
     #[test]
-    fn thirty_six_stacks_differ() {
-        for i in 0..36 {
+    fn sixty_four_stacks_differ() {
+        for i in 0..64 {
             assert!((0..i).all(|j| style(i) != style(j)), "style {i} occurs twice");
         }
     }

@@ -1,7 +1,9 @@
 //! A page of charts and tables that are not about runs: theory, and experiments with theirs and ours in one picture.
 
-use thermocline_record::plot::Plot;
+use thermocline_record::plot::{Plot, PlotAxis};
 
+use crate::palette::VALID;
+use crate::svg::{Axis, Line, Lines, Pairs, grid, pairs};
 use crate::text::escape;
 
 /// Source of figures, one click away from each figure.
@@ -32,6 +34,38 @@ pub struct TextTable {
     pub row_origins: Vec<String>,
 }
 
+/// Figures beside each other, such as those that others published and ours.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BarChart {
+    /// Title of the chart.
+    pub title: String,
+    /// How to read it.
+    pub caption: String,
+    /// Quantity and unit.
+    pub unit: String,
+    /// Names of the series.
+    pub series: Vec<String>,
+    /// Name of each group of bars, and its figure in each series.
+    pub groups: Vec<(String, Vec<Option<f64>>)>,
+    /// Name of the [`Origin`] of its figures.
+    pub origin: Option<String>,
+}
+
+/// Counts over two axes, as shades.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GridChart {
+    /// Title of the chart.
+    pub title: String,
+    /// How to read it.
+    pub caption: String,
+    /// Name and end of the axis across, which begins at 0.
+    pub x: (String, f64),
+    /// Name and end of the axis up, which begins at 0.
+    pub y: (String, f64),
+    /// Counts: rows from the bottom, each with as many cells.
+    pub rows: Vec<Vec<f64>>,
+}
+
 /// Contents of a page of charts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlotPage {
@@ -41,7 +75,11 @@ pub struct PlotPage {
     pub introduction: String,
     /// Summary before the charts.
     pub summary: Option<TextTable>,
-    /// The charts.
+    /// Charts of bars, before those of lines.
+    pub bars: Vec<BarChart>,
+    /// Charts of shades, before those of lines.
+    pub grids: Vec<GridChart>,
+    /// The charts of lines.
     pub plots: Vec<Plot>,
     /// Name of the [`Origin`] of each chart, as far as there are any.
     pub plot_origins: Vec<String>,
@@ -53,16 +91,23 @@ pub struct PlotPage {
     pub notes: Vec<String>,
 }
 
+/// All charts of a page as HTML.
+pub(crate) fn figures(page: &PlotPage) -> String {
+    let origins = page.plot_origins.iter().map(Some).chain(std::iter::repeat(None));
+    let bars = page.bars.iter().map(bar_chart);
+    let grids = page.grids.iter().map(grid_chart);
+    let lines = page.plots.iter().zip(origins).map(|(plot, origin)| line_chart(plot, origin));
+    bars.chain(grids).chain(lines).collect()
+}
+
 /// The charts, tables and notes as HTML sections.
 pub(crate) fn sections(page: &PlotPage) -> String {
     let mut html = String::new();
     if let Some(summary) = &page.summary {
         html += &format!("<section id=\"summary\">{}</section>", table(summary));
     }
-    if !page.plots.is_empty() {
-        let origins = page.plot_origins.iter().map(Some).chain(std::iter::repeat(None));
-        let charts = page.plots.iter().enumerate().zip(origins);
-        let figures: String = charts.map(|(plot, origin)| figure(plot, origin)).collect();
+    let figures = figures(page);
+    if !figures.is_empty() {
         html += &format!(
             "<section id=\"charts\"><h2>Charts</h2><div class=\"figures\">{figures}</div></section>"
         );
@@ -106,15 +151,44 @@ fn link(origin: Option<&String>, text: &str) -> String {
     )
 }
 
-fn figure((index, plot): (usize, &Plot), origin: Option<&String>) -> String {
-    let (title, caption) = (escape(&plot.title), escape(&plot.caption));
+fn figure(title: &str, drawing: &str, caption: &str, origin: Option<&String>) -> String {
+    let (title, caption) = (escape(title), escape(caption));
     let from =
         origin.map_or_else(String::new, |_| " ".to_owned() + &link(origin, "Source and command"));
-    format!(
-        "<figure class=\"wide\"><h3>{title}</h3><div class=\"chart\" data-chart=\"plot\" data-record=\"{index}\" \
-         data-title=\"{title}\" role=\"img\" aria-label=\"{title}\" style=\"height:400px\"></div>\
-         <figcaption>{caption}{from}</figcaption></figure>"
-    )
+    format!("<figure><h3>{title}</h3>{drawing}<figcaption>{caption}{from}</figcaption></figure>")
+}
+
+fn line_chart(plot: &Plot, origin: Option<&String>) -> String {
+    let values = |axis: usize| {
+        plot.lines.iter().flat_map(move |line| line.points.iter().map(move |point| point[axis]))
+    };
+    let axis = |of: &PlotAxis, index: usize| match of.logarithmic {
+        true => Axis::logarithmic(&of.name, values(index)),
+        false => Axis::linear(&of.name, values(index)),
+    };
+    let lines = plot.lines.iter().enumerate().map(|(style, line)| Line {
+        name: &line.name,
+        style,
+        points: line.points.clone(),
+        reference: line.reference,
+    });
+    let (x, y) = (axis(&plot.x, 0), axis(&plot.y, 1));
+    let chart = Lines { title: &plot.title, x, y, lines: lines.collect(), windows: Vec::new() };
+    figure(&plot.title, &chart.draw(), &plot.caption, origin)
+}
+
+fn bar_chart(chart: &BarChart) -> String {
+    let BarChart { title, caption, unit, series, groups, origin } = chart;
+    let drawing = pairs(&Pairs { title, unit, series, groups });
+    figure(title, &drawing, caption, origin.as_ref())
+}
+
+fn grid_chart(chart: &GridChart) -> String {
+    let axis = |(name, end): &(String, f64)| {
+        Axis::linear(name, std::iter::empty()).within((0.0, if *end > 0.0 { *end } else { 1.0 }))
+    };
+    let drawing = grid(&chart.title, axis(&chart.x), axis(&chart.y), &chart.rows, &VALID);
+    figure(&chart.title, &drawing, &chart.caption, None)
 }
 
 /// Characters from which on a column of cells is prose or commands, which wrap. Chosen: figures are shorter.

@@ -1,10 +1,12 @@
-//! The page of a sweep: curves over one key, heat maps of one key against another. Drawn without scripts.
+//! The page of a sweep: curves over one key, heat maps of one key against another.
 
 use std::fmt::Write as _;
 
 use thermocline_record::RunRecord;
 
-use crate::palette::{Ramp, VALID, WEAR, style};
+use crate::page::whole;
+use crate::palette::{Ramp, VALID, WEAR};
+use crate::svg::{Axis, Line, Lines};
 use crate::text::{escape, significant};
 
 /// A key that was varied.
@@ -56,42 +58,35 @@ const FIGURES: [Figure; 4] = [
     },
 ];
 
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-<meta name=\"color-scheme\" content=\"light dark\">\n";
-const STYLE: &str = "body { font: 15px/1.45 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }\n\
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin-bottom: 2rem; }\n\
-th, td { text-align: right; padding: .3rem .7rem; border: 1px solid #8884; }\n\
-td.none { color: #888; } svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: currentColor; }\n\
-pre { white-space: pre-wrap; }\n";
-
 /// A sweep over one or two keys as one HTML page that needs no network and no scripts. Equal arguments give equal
 /// bytes.
 #[must_use]
 pub fn sweep_page(title: &str, keys: &[SweepKey], cells: &[SweepCell<'_>]) -> String {
-    let title = escape(title);
-    let mut page = format!(
-        "{HEAD}<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
+    let mut introduction = String::new();
     for key in keys {
         let (name, spacing, count) = (escape(&key.key), escape(&key.spacing), key.values.len());
-        let _ = writeln!(page, "<p><b>{name}</b>: {count} values, {spacing}.</p>");
+        let _ =
+            write!(introduction, "<p class=\"lead\"><b>{name}</b>: {count} values, {spacing}.</p>");
     }
-    for figure in &FIGURES {
+    let mut main = String::new();
+    for (number, figure) in FIGURES.iter().enumerate() {
         let known =
             |cell: &SweepCell<'_>| cell.record.is_ok_and(|record| (figure.of)(record).is_some());
         if !cells.iter().any(known) {
             continue;
         }
-        let _ = writeln!(page, "<h2>{}</h2>", figure.title);
-        page += &match keys {
+        let body = match keys {
             [rows, columns] => heat_map(figure, rows, columns, cells),
             [key] => curve(figure, key, cells) + &values(figure, key, cells),
             _ => String::new(),
         };
+        let _ = write!(
+            main,
+            "<section id=\"figure-{number}\"><h2>{}</h2>{body}</section>",
+            figure.title
+        );
     }
-    page + &remarks(cells) + "</body>\n</html>\n"
+    whole(&escape(title), &introduction, &(main + &remarks(cells)), "")
 }
 
 /// A cell's figure as text; `~` marks a ratio that is transient.
@@ -125,7 +120,9 @@ fn heat_map(
 ) -> String {
     let range = ends(figure, cells);
     let corner = format!("{} \\ {}", escape(&rows.key), escape(&columns.key));
-    let mut table = format!("<table>\n<tr><th>{corner}</th>");
+    let mut table = format!(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"grid\">\n<tr><th>{corner}</th>"
+    );
     columns.values.iter().for_each(|value| {
         let _ = write!(table, "<th>{}</th>", escape(value));
     });
@@ -147,73 +144,30 @@ fn heat_map(
         }
         table += "</tr>\n";
     }
-    table + "</table>\n"
+    table + "</table></div>\n"
 }
-
-/// Width and height of a curve, and the room for its labels.
-const SIZE: (f64, f64) = (720.0, 280.0);
-const ROOM: f64 = 56.0;
 
 /// The figure over the values of a key, which lie at equal distances, as they were spaced.
 fn curve(figure: &Figure, key: &SweepKey, cells: &[SweepCell<'_>]) -> String {
     let (low, high) = ends(figure, cells);
-    let range = if high > low { (low, high) } else { (low - 0.5, high + 0.5) };
-    let last = (key.values.len().max(2) - 1) as f64;
-    let x = |index: usize| ROOM + index as f64 / last * (SIZE.0 - 2.0 * ROOM);
-    let y = |value: f64| SIZE.1 - ROOM / 2.0 - share(value, range) * (SIZE.1 - ROOM);
-    let colour = style(0).colour;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\" aria-label=\"{} over {}\">\n",
-        SIZE.0,
-        SIZE.1,
-        SIZE.0,
-        figure.title,
-        escape(&key.key)
-    );
-    for value in [range.0, (range.0 + range.1) / 2.0, range.1] {
-        let (at, text) = (y(value), significant(value));
-        let _ = writeln!(
-            svg,
-            "<path d=\"M{ROOM},{at:.1}H{}\" stroke=\"#8886\"/><text x=\"{}\" y=\"{at:.1}\" text-anchor=\"end\">{text}</text>",
-            SIZE.0 - ROOM,
-            ROOM - 6.0
-        );
-    }
-    let mut line = String::new();
-    for cell in cells {
-        let (Some(value), Some(&index)) = (number(figure, cell), cell.at.first()) else { continue };
-        let _ = write!(
-            line,
-            "{}{:.1},{:.1}",
-            if line.is_empty() { "M" } else { "L" },
-            x(index),
-            y(value)
-        );
-        let _ = writeln!(
-            svg,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"/>",
-            x(index),
-            y(value)
-        );
-    }
-    for (index, value) in key.values.iter().enumerate() {
-        let _ = writeln!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            x(index),
-            SIZE.1 - 6.0,
-            escape(value)
-        );
-    }
-    let _ = write!(
-        svg,
-        "<path d=\"{line}\" stroke=\"{colour}\" stroke-width=\"2\" fill=\"none\"/>\n</svg>\n"
-    );
-    svg
+    let point = |cell: &SweepCell<'_>| Some([*cell.at.first()? as f64, number(figure, cell)?]);
+    let points: Vec<[f64; 2]> = cells.iter().filter_map(point).collect();
+    let line = Line { name: figure.title, style: 0, points, reference: false };
+    let chart = Lines {
+        title: figure.title,
+        x: Axis::listed(&key.key, key.values.clone()),
+        y: Axis::linear(figure.title, [low, high].into_iter()),
+        lines: vec![line],
+        windows: Vec::new(),
+    };
+    format!("<div class=\"figures\"><figure class=\"wide\">{}</figure></div>", chart.draw())
 }
 
 fn values(figure: &Figure, key: &SweepKey, cells: &[SweepCell<'_>]) -> String {
-    let mut table = format!("<table>\n<tr><th>{}</th>", escape(&key.key));
+    let mut table = format!(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"grid\">\n<tr><th>{}</th>",
+        escape(&key.key)
+    );
     key.values.iter().for_each(|value| {
         let _ = write!(table, "<th>{}</th>", escape(value));
     });
@@ -222,7 +176,7 @@ fn values(figure: &Figure, key: &SweepKey, cells: &[SweepCell<'_>]) -> String {
         let cell = cells.iter().find(|cell| cell.at == [index]);
         let _ = write!(table, "<td>{}</td>", shown(figure, cell));
     }
-    table + "</tr>\n</table>\n"
+    table + "</tr>\n</table></div>\n"
 }
 
 /// What could not be run, and the specification of the first run.

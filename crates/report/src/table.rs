@@ -4,9 +4,7 @@ use thermocline_record::{Bandwidth, LatencyNs, RunRecord};
 
 use crate::data::Run;
 use crate::finding::TRANSIENT;
-use crate::text::{
-    NOT_MODELLED, UNKNOWN, escape, gib, latency, megabytes_per_second, ratio, years,
-};
+use crate::text::{NOT_MODELLED, UNKNOWN, gib, latency, megabytes_per_second, ratio, years};
 
 /// Which end of a column is the good one.
 #[derive(Clone, Copy)]
@@ -42,21 +40,7 @@ pub(crate) fn section(runs: &[Run<'_>]) -> String {
             .zip(&best)
             .map(|(column, best)| cell(column, run.index, *best))
             .collect();
-        let numbers = |rows: u32, class: &str| {
-            format!(
-                "<tr{class}><th scope=\"row\" rowspan=\"{rows}\">{}</th>{cells}</tr>",
-                run.name()
-            )
-        };
-        match &run.record.life {
-            None => numbers(1, ""),
-            Some(life) => format!(
-                "{}<tr><td class=\"words\" colspan=\"{}\">Verdict: {}</td></tr>",
-                numbers(2, " class=\"numbers\""),
-                columns.len(),
-                escape(&life.verdict)
-            ),
-        }
+        format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", run.name())
     };
     let rows: String = runs.iter().map(row).collect();
     let title = if runs.len() > 1 { "Comparison" } else { "In numbers" };
@@ -83,7 +67,7 @@ fn legend(runs: &[Run<'_>], any_best: bool) -> String {
     }
     parts.push(
         "Bytes count the measured run, without prefill. Life: median (P10\u{2013}P90) of the product, as full as its \
-         verdict says.".to_owned(),
+         finding says.".to_owned(),
     );
     format!("<p class=\"legend\">{}</p>", parts.join(" "))
 }

@@ -73,7 +73,7 @@ fn table(run: &Run<'_>, tenants: &Tenants) -> String {
     }
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"comparison\"><caption>{}</caption><thead><tr><th \
-         scope=\"col\">TenantFigures</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
+         scope=\"col\">Tenant</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
         run.name()
     )
 }

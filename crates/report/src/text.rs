@@ -42,6 +42,16 @@ pub(crate) fn significant(x: f64) -> String {
     group(&format!("{x:.decimals$}"))
 }
 
+/// A number at an axis: no digits that are always 0.
+pub(crate) fn tick(x: f64) -> String {
+    let size = x.abs();
+    if size >= 1e6 || (size > 0.0 && size < 1e-4) {
+        return format!("{x:.0e}");
+    }
+    let rounded: f64 = format!("{x:.3e}").parse().unwrap_or(x);
+    group(&rounded.to_string())
+}
+
 /// A ratio such as WAF, or [`UNKNOWN`].
 pub(crate) fn ratio(x: Option<f64>) -> String {
     x.map_or_else(|| UNKNOWN.to_owned(), significant)

@@ -1,8 +1,9 @@
 //! The device's units at the end of a run: maps of what they hold and of their wear.
 
 use crate::data::Run;
-use crate::figure::{Chart, absent, figure};
+use crate::figure::{absent, figure};
 use crate::palette::{VALID, WEAR, ramp_key};
+use crate::svg::{self, Histogram};
 use crate::text::{count, data, escape, significant};
 
 /// What is drawn for each state of a unit.
@@ -81,7 +82,7 @@ fn unit_map(run: &Run<'_>) -> String {
          top left, then row by row.",
         ramp_key(&VALID, "0 %", "100 %")
     );
-    figure(Chart { name: "unit_map", record: Some(run.index), height: 320 }, "Unit map", &caption)
+    figure("Unit map", &svg::units("Unit map", run.record), &caption)
 }
 
 /// The map of erase counts, in the layout of the unit map.
@@ -106,7 +107,7 @@ fn wear_map(run: &Run<'_>) -> String {
         count(wear.retired),
         count(wear.spare_left)
     );
-    figure(Chart { name: "wear_map", record: Some(run.index), height: 320 }, "Wear map", &caption)
+    figure("Wear map", &svg::wear("Wear map", run.record), &caption)
 }
 
 /// Closed units by valid share.
@@ -117,11 +118,18 @@ fn valid_histogram(run: &Run<'_>) -> String {
     let caption = "Garbage collection is cheap while there are units at the left: few valid bytes \
         to relocate. A peak at the right \
                    means that every victim costs much.";
-    figure(
-        Chart { name: "valid_histogram", record: Some(run.index), height: 260 },
-        "Valid data in closed units",
-        caption,
-    )
+    let bins = &run.record.units.valid_histogram;
+    let bin =
+        |(index, units): (usize, &u64)| ((100 * index / bins.len()).to_string(), *units as f64);
+    let title = "Valid data in closed units";
+    let drawing = svg::histogram(&Histogram {
+        title,
+        names: ["valid share, % (lower edge of the bin)", "units"],
+        bins: bins.iter().enumerate().map(bin).collect(),
+        colour: VALID[4],
+        apart: 0,
+    });
+    figure(title, &drawing, caption)
 }
 
 /// Cells by erase count.
@@ -130,9 +138,34 @@ fn wear_histogram(run: &Run<'_>) -> String {
         return String::new();
     }
     let caption = "A narrow hill is even wear; a long tail to the right is units that die early.";
-    figure(
-        Chart { name: "wear_histogram", record: Some(run.index), height: 260 },
-        "Units by erase count",
-        caption,
-    )
+    let (width, bins) = erase_bins(&run.record.wear.erase_counts);
+    let title = "Units by erase count";
+    let name = match width {
+        1 => "erase count".to_owned(),
+        width => format!("erase count (lower edge; bins of {width})"),
+    };
+    let drawing = svg::histogram(&Histogram {
+        title,
+        names: [&name, "units"],
+        bins,
+        colour: WEAR[4],
+        apart: 0,
+    });
+    figure(title, &drawing, caption)
+}
+
+/// Bins of whole erase counts, at most 24 of them: their width, and label and units of each.
+fn erase_bins(counts: &[f32]) -> (u64, Vec<(String, f64)>) {
+    const MOST: u64 = 24;
+    let finite = || counts.iter().copied().filter(|count| count.is_finite() && *count >= 0.0);
+    let low = finite().fold(f32::MAX, f32::min).floor() as u64;
+    let high = finite().fold(0.0, f32::max) as u64;
+    let low = low.min(high);
+    let width = (high - low + 1).div_ceil(MOST);
+    let mut bins = vec![0.0; ((high - low) / width + 1) as usize];
+    for count in finite() {
+        bins[((count as u64 - low) / width) as usize] += 1.0;
+    }
+    let label = |(index, units)| ((low + index as u64 * width).to_string(), units);
+    (width, bins.into_iter().enumerate().map(label).collect())
 }

@@ -19,7 +19,7 @@ use thermocline_format::{
     BLOCK_BYTES, Geometry, LogicalBlock, MAX_DEVICES, MediaClass, VolumeMedia, VolumeName,
 };
 use thermocline_ftl::placement::Policy;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, at_home};
 
 use crate::media::unit_bytes;
 use crate::storage::{GroupKind, IoEngine, Latency};
@@ -44,7 +44,7 @@ pub struct SettingsError {
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Where the pool is: on one device, or on several.
-    #[serde(rename = "device", deserialize_with = "text::one_or_more")]
+    #[serde(rename = "device", alias = "devices", deserialize_with = "text::one_or_more")]
     pub devices: Vec<DeviceSettings>,
     /// How it works.
     #[serde(default, deserialize_with = "pool::section")]
@@ -53,7 +53,7 @@ pub struct Settings {
     #[serde(default, deserialize_with = "pool::section")]
     expert: ExpertSettings,
     /// Volumes created by `format`.
-    #[serde(default)]
+    #[serde(default, alias = "volume", deserialize_with = "text::one_or_more")]
     pub volumes: Vec<VolumeSettings>,
     /// Settings of the server.
     #[serde(default)]
@@ -205,7 +205,7 @@ impl Settings {
         let mut settings = Settings::from_toml(&file, &text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for device in &mut settings.devices {
-            device.path = folder.join(&device.path);
+            device.path = folder.join(at_home(&device.path, std::env::var_os("HOME")));
         }
         settings.serve.begin_at(folder);
         settings.check_files()?;

@@ -10,6 +10,7 @@
 
 mod bytes;
 mod cause;
+mod choice;
 mod fault;
 mod id;
 mod request;
@@ -20,6 +21,7 @@ mod version;
 
 pub use bytes::{Bytes, ParseBytesError};
 pub use cause::Cause;
+pub use choice::{at_home, choices, nearest};
 pub use fault::DeviceError;
 pub use id::{Class, DeviceId, Lba, Pba, StreamId, TenantId, UnitId};
 pub use request::{Op, Request};

@@ -75,8 +75,11 @@ impl Setting for u32 {
 /// Shares and ratios.
 impl Setting for f64 {
     fn read(text: &str) -> Result<f64, String> {
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| format!("`{text}` must be a number, such as 0.25"))
+        let (number, one) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+        let number = number.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        number
+            .map(|number| number / one)
+            .ok_or_else(|| format!("`{text}` must be a number, such as 0.25 or 25%"))
     }
 
     fn show(&self) -> String {
@@ -105,7 +108,14 @@ pub struct Seconds(pub u32);
 
 impl Setting for Seconds {
     fn read(text: &str) -> Result<Seconds, String> {
-        u32::read(text).map(Seconds)
+        match text.parse::<Time>() {
+            Ok(time) if text != "0" && time.as_nanos() % 1_000_000_000 == 0 => {
+                Ok(Seconds((time.as_nanos() / 1_000_000_000) as u32))
+            }
+            _ => u32::read(text)
+                .map(Seconds)
+                .map_err(|error| error + " of seconds, such as 10 or 10s"),
+        }
     }
 
     fn show(&self) -> String {

@@ -12,10 +12,18 @@ pub mod synthetic;
 mod testing;
 pub mod trace;
 
+use std::path::{Path, PathBuf};
+
 use thermocline_types::Request;
 
 /// How many requests one call of [`Source::fill`] yields at most. Sized so that a batch stays in the first-level cache.
 pub const BATCH: usize = 256;
+
+/// `path`, with a first component `~` replaced by the folder of the user.
+#[must_use]
+pub fn at_home(path: &Path) -> PathBuf {
+    thermocline_types::at_home(path, std::env::var_os("HOME"))
+}
 
 /// A stream of requests in order of issue.
 pub trait Source {

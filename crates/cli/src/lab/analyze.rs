@@ -1,20 +1,31 @@
 //! `lab analyze`.
 
+mod page;
+
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
-use thermocline_lab::analyze::{self, Analysis, Stage};
+use thermocline_lab::analyze::{self, Analysis, Stage, heat};
 use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES};
 use thermocline_types::Bytes;
 use thermocline_workload::profile::{Profile, TenantProfile};
 
-use super::args::{CONVENTIONS, ENDS_AT_ONCE, ReplayArgs, SourceArgs};
+use thermocline_report::{PlotPage, TextTable, render_plots};
+
+use super::args::{CONVENTIONS, DeviceArgs, ENDS_AT_ONCE, ReplayArgs, RunOf, SourceArgs};
+use super::output::refuse_overwriting;
+use crate::file;
 use crate::progress::{Bar, Progress};
 use crate::table::plain;
 use crate::tenants::SHOWN;
+
+pub use page::charts_of;
+
+use page::charts;
 
 /// Help text: results of the analysis, and examples.
 const ABOUT: &str = "\
@@ -46,6 +57,9 @@ pub struct AnalyzeArgs {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Write an HTML page with charts of the workload: a single file, readable offline
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// `lab analyze`.
@@ -55,6 +69,10 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
         (false, true) => Some(QUICK_WRITES),
         (false, false) => Some(WRITES),
     };
+    if let Some(path) = &args.report {
+        args.source.trace.iter().try_for_each(|trace| refuse_overwriting(trace, path))?;
+        file::check(path)?;
+    }
     let input = args.source.input(&ReplayArgs::default())?;
     let bars = Progress::default();
     let mut bar: Option<(Stage, Bar)> = None;
@@ -69,9 +87,91 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&analysis)?)?;
     } else {
-        out.write_all(text(&analysis).as_bytes())?;
+        let (sentence, command) = args.answer(&analysis);
+        write!(out, "{}\n{sentence}\n  {command}\n", text(&analysis))?;
+    }
+    let Some(path) = &args.report else { return Ok(()) };
+    let heat = match args.source.trace.as_ref().is_some_and(|trace| trace.as_os_str() == "-") {
+        true => None,
+        false => Some(heat(&input, &analysis.profile)?),
+    };
+    file::write(path, &render_plots(&args.page(&analysis, charts(&analysis, heat.as_ref()))))?;
+    if !args.json {
+        writeln!(out, "report: {}", path.display())?;
     }
     Ok(())
+}
+
+impl AnalyzeArgs {
+    /// The finding in one sentence, and the command that shows it.
+    fn answer(&self, analysis: &Analysis) -> (String, String) {
+        let run = |stack: &str| {
+            let (source, stack) = (self.source.clone(), stack.to_owned());
+            let (replay, device) =
+                (ReplayArgs::default(), DeviceArgs { utilisation: 1.0, ..DeviceArgs::default() });
+            RunOf { stack, source, replay, device }.command()
+        };
+        let small = small_writes(&analysis.profile);
+        match (&analysis.headroom, &self.source.trace) {
+            (Some(headroom), Some(trace)) if headroom.can_gain() => (
+                format!("Answer: placement can help: {}.", headroom.verdict()),
+                format!("thermocline lab explain --trace {}", trace.display()),
+            ),
+            (Some(headroom), None) if headroom.can_gain() => {
+                (format!("Answer: placement can help: {}.", headroom.verdict()), run("log:p5316"))
+            }
+            (Some(_), _) if small < SMALL => (
+                "Answer: placement cannot help, and the writes are large enough for any drive."
+                    .to_owned(),
+                run("raw:p5316"),
+            ),
+            (_, _) if small >= SMALL => (
+                format!(
+                    "Answer: {} of the writes are no whole multiple of 64 KiB: drives with a large mapping unit rewrite the rest.",
+                    percent(small)
+                ),
+                run("raw:p5316"),
+            ),
+            (None, _) => {
+                ("Answer: the writes are large enough for any drive.".to_owned(), run("raw:p5316"))
+            }
+            (Some(_), _) => unreachable!("writes are small or not"),
+        }
+    }
+
+    fn page(&self, analysis: &Analysis, charts: PlotPage) -> PlotPage {
+        let (sentence, command) = self.answer(analysis);
+        let profile = &analysis.profile;
+        let row = |name: &str, value: String| vec![name.to_owned(), value];
+        let rows = vec![
+            row("requests", profile.requests.to_string()),
+            row("written", Bytes(profile.bytes_written).to_string()),
+            row("working set", Bytes(profile.working_set_bytes).to_string()),
+            row("times written over", format!("{:.2}", profile.writes_per_working_set)),
+            row("written in sequence", percent(profile.sequential_share)),
+        ];
+        PlotPage {
+            title: format!("Workload {}", analysis.workload),
+            introduction: format!("{sentence} {command}"),
+            tables: vec![TextTable {
+                title: "The workload".to_owned(),
+                heads: vec!["figure".to_owned(), "value".to_owned()],
+                rows,
+                ..TextTable::default()
+            }],
+            notes: analysis.notes.clone(),
+            ..charts
+        }
+    }
+}
+
+/// Share of small writes from which they are the finding. Chosen, not measured.
+const SMALL: f64 = 0.1;
+
+/// Share of the writes that are no whole multiple of 64 KiB, or do not begin at one.
+fn small_writes(profile: &Profile) -> f64 {
+    let whole = profile.alignment.iter().find(|share| share.alignment_bytes == 64 << 10);
+    whole.map_or(0.0, |whole| 1.0 - whole.share_of_writes)
 }
 
 fn text(analysis: &Analysis) -> String {

@@ -9,7 +9,7 @@ use clap::Args;
 use thermocline_ftl::victim::Victim;
 use thermocline_lab::{Error, Input, Prefill, Prepared, Settings, Stack, spec};
 use thermocline_record::{ReadError, RunSpec, WorkloadSpec};
-use thermocline_types::{Bytes, Time};
+use thermocline_types::{Bytes, Setting as _, Time};
 use thermocline_workload::remap::Remap;
 use thermocline_workload::trace;
 
@@ -80,10 +80,10 @@ pub struct SourceArgs {
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
     io_size: Option<Bytes>,
     /// Share of requests that read, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Generator")]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0, help_heading = "Generator")]
     read_share: f64,
     /// Share of requests that trim, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Generator")]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.0, help_heading = "Generator")]
     trim_share: f64,
     /// Requests per second [default: as fast as --queue-depth allows]
     #[arg(long, value_name = "N", help_heading = "Generator")]
@@ -119,7 +119,7 @@ pub struct ReplayArgs {
     pub remap: Remap,
     /// Share of all data on the volume that is written once before everything else and never touched, 0 to below 1: the
     /// drive is so much larger than the workload needs [default: 0]
-    #[arg(long, value_name = "SHARE", help_heading = "Replay")]
+    #[arg(long, value_name = "SHARE", value_parser = share, help_heading = "Replay")]
     pub at_rest: Option<f64>,
     /// Leave out trims, as on a file system mounted without discard
     #[arg(long, help_heading = "Replay")]
@@ -149,6 +149,11 @@ pub fn check_fast_capacity<'a>(
         stacks.collect::<Vec<&str>>().join(", ")
     );
     Ok(())
+}
+
+/// A share as typed: `0.1` or `10%`. Commands check the range.
+pub fn share(text: &str) -> Result<f64, String> {
+    f64::read(text)
 }
 
 fn parse_prefill(text: &str) -> Result<Prefill, String> {
@@ -334,7 +339,7 @@ pub struct DeviceArgs {
     /// sets aside
     #[arg(
         long,
-        value_name = "SHARE",
+        value_name = "SHARE", value_parser = share,
         default_value_t = 1.0,
         help_heading = "Device",
         conflicts_with = "capacity"

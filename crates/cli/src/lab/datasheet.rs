@@ -50,7 +50,7 @@ pub struct DatasheetArgs {
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// Share of the drive that they fill, above 0 to 1 [default: 0.8]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share)]
     utilisation: Option<f64>,
     /// Fewer sizes and depths, shorter runs: the same page, roughly, in seconds
     #[arg(long)]

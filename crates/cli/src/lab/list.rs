@@ -68,6 +68,9 @@ pub struct ListArgs {
     /// With `devices`: print the whole profile of this one, to start your own from
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    /// Print JSON instead of a table
+    #[arg(long, conflicts_with = "name")]
+    json: bool,
 }
 
 /// `lab list`.
@@ -76,8 +79,8 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         anyhow::ensure!(matches!(args.what, What::Devices), "a NAME goes with devices only");
         let Some(text) = builtin(name) else {
             anyhow::bail!(
-                "no built-in device is called `{name}`; there are {}",
-                names().collect::<Vec<_>>().join(", ")
+                "no built-in device is called `{name}`; {}",
+                thermocline_types::choices(name, names())
             );
         };
         return Ok(write!(std::io::stdout(), "{text}")?);
@@ -109,6 +112,12 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         #[cfg(feature = "papers")]
         What::Experiments => EXPERIMENTS.iter().map(experiment).collect(),
     };
+    if args.json {
+        let entry = |[name, about]: &[String; 2]| serde_json::json!({"name": name, "about": about});
+        let entries: Vec<_> = rows.iter().map(entry).collect();
+        let all = serde_json::json!({"schema": "thermocline.list/1", "entries": entries});
+        return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&all)?)?);
+    }
     let mut table = plain();
     rows.into_iter().for_each(|row| {
         table.add_row(row);

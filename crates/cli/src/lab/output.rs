@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
+use thermocline_lab::Input;
 use thermocline_record::RunRecord;
+use thermocline_report::render_with_workload;
 
+use super::analyze::charts_of;
+use crate::table::Form;
 use crate::{file, table};
 
 /// Where results go.
@@ -16,6 +20,9 @@ pub struct OutputArgs {
     /// Print JSON instead of a table
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Print the figures as CSV or as a table of Markdown, a column for each run
+    #[arg(long, value_name = "FORM", help_heading = "Output", conflicts_with = "json")]
+    table: Option<Form>,
     /// Write the JSON to a file as well
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     record: Option<PathBuf>,
@@ -56,29 +63,34 @@ impl OutputArgs {
     }
 
     /// Gives out one run.
-    pub fn give_run(&self, record: &RunRecord) -> anyhow::Result<()> {
-        self.give(std::slice::from_ref(record), &record.to_json())
+    pub fn give_run(&self, record: &RunRecord, input: &Input) -> anyhow::Result<()> {
+        self.give(std::slice::from_ref(record), &record.to_json(), input)
     }
 
     /// Gives out a comparison.
-    pub fn give_comparison(&self, records: &[RunRecord]) -> anyhow::Result<()> {
+    pub fn give_comparison(&self, records: &[RunRecord], input: &Input) -> anyhow::Result<()> {
         let comparison = Comparison { schema: "thermocline.compare/1", runs: records };
-        self.give(records, &format!("{}\n", serde_json::to_string_pretty(&comparison)?))
+        self.give(records, &format!("{}\n", serde_json::to_string_pretty(&comparison)?), input)
     }
 
     /// Writes to standard output, then to the files. A failed write does not prevent the other writes.
-    fn give(&self, records: &[RunRecord], json: &str) -> anyhow::Result<()> {
+    fn give(&self, records: &[RunRecord], json: &str, input: &Input) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
-        let shown = if self.json { json.to_owned() } else { table::show(records) };
+        let shown = match (self.json, self.table) {
+            (true, _) => json.to_owned(),
+            (false, Some(form)) => table::flat(records, form),
+            (false, None) => table::show(records),
+        };
         let shown = out.write_all(shown.as_bytes());
         let recorded = self.record.as_ref().map_or(Ok(()), |path| file::write(path, json));
         let reported = self.report.as_ref().map_or(Ok(()), |path| {
             let title = format!("Thermocline: {}", records[0].workload.name);
-            file::write(path, &thermocline_report::render(&title, records))
+            let workload = charts_of(input)?;
+            file::write(path, &render_with_workload(&title, records, workload.as_ref()))
         });
         recorded.and(reported)?;
         shown?;
-        if let (Some(path), false) = (&self.report, self.json) {
+        if let (Some(path), false) = (&self.report, self.json || self.table.is_some()) {
             writeln!(out, "report: {}", path.display())?;
         }
         Ok(())

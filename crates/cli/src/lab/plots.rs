@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use thermocline_record::plot::Plot;
-use thermocline_report::{Origin, PlotPage, TextTable, render_plots};
+use thermocline_report::{BarChart, Origin, PlotPage, TextTable, render_plots};
 
 use crate::file;
 
 /// Charts and tables with their origins.
 #[derive(Default)]
 pub struct Charts {
-    /// The charts.
+    /// Charts of bars.
+    pub bars: Vec<BarChart>,
+    /// The charts of lines.
     pub plots: Vec<Plot>,
     /// Name of the origin of each chart, if there are origins.
     pub plot_origins: Vec<String>,
@@ -29,16 +31,17 @@ pub fn write(
     notes: &[&str],
 ) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let Charts { plots, plot_origins, tables, origins } = drawn;
+    let Charts { bars, plots, plot_origins, tables, origins } = drawn;
     let page = PlotPage {
         title: title.to_owned(),
         introduction: introduction.to_owned(),
-        summary: None,
+        bars,
         plots,
         plot_origins,
         tables,
         origins,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+        ..PlotPage::default()
     };
     file::write(path, &render_plots(&page))
 }

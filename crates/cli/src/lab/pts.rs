@@ -49,7 +49,7 @@ pub struct PtsArgs {
     capacity: Option<Bytes>,
     /// Share of the drive that this is, above 0 to 1 [default: 1, under log and tier, whose reserve is in the rest,
     /// 0.8]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share)]
     utilisation: Option<f64>,
     /// Requests in flight, but for latency, which has one
     #[arg(long, value_name = "N", default_value_t = 32)]
@@ -213,7 +213,6 @@ impl PtsArgs {
                 stack.profile.title, options.volume, self.depth
             ),
             plot_origins: plots.iter().map(|_| name.clone()).collect(),
-            summary: None,
             plots,
             tables: results.iter().flat_map(tables).collect(),
             origins: vec![Origin {
@@ -230,6 +229,7 @@ impl PtsArgs {
                     .into(),
                 "latency is that of the simulated stack; there is no host around it".into(),
             ],
+            ..PlotPage::default()
         })
     }
 }

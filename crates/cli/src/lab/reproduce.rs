@@ -11,7 +11,7 @@ use thermocline_lab::reproduce::kept::{KeptResults, Place};
 use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, FiguresDrawn, Options, Takes};
 use thermocline_lab::spec::hash_of;
-use thermocline_report::{Origin, TextTable};
+use thermocline_report::{BarChart, Origin, TextTable};
 
 use super::args::in_arguments;
 use super::plots;
@@ -115,6 +115,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         };
         page.plot_origins.extend(drawn.iter().map(|_| experiment.name.to_owned()));
         page.plots.extend(drawn);
+        page.bars.extend(pairs(experiment, &figures));
         page.tables.push(table(experiment, &figures, args.quick));
         page.origins.push(args.origin(experiment));
         notes.extend(experiment.facts.notes);
@@ -251,6 +252,21 @@ fn digits(value: f64) -> String {
     }
 }
 
+/// Theirs beside ours, of the figures that have both.
+fn pairs(experiment: &Experiment, figures: &[Figure]) -> Option<BarChart> {
+    let both = figures.iter().filter(|figure| figure.theirs.is_some());
+    let groups: Vec<_> =
+        both.map(|figure| (figure.what.clone(), vec![figure.theirs, Some(figure.ours)])).collect();
+    (!groups.is_empty()).then(|| BarChart {
+        title: format!("{}: {}", experiment.name, experiment.facts.title),
+        caption: "Published figures beside ours.".to_owned(),
+        unit: "as each name says".to_owned(),
+        series: ["theirs", "ours"].map(str::to_owned).to_vec(),
+        groups,
+        origin: Some(experiment.name.to_owned()),
+    })
+}
+
 /// The figures as a table for the report, with columns for published values if the experiment has any.
 fn table(experiment: &Experiment, figures: &[Figure], quick: bool) -> TextTable {
     let compared = figures.iter().any(|figure| figure.theirs.is_some());
@@ -286,8 +302,8 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Experiment>> {
     let mut chosen: Vec<&Experiment> = Vec::new();
     for name in names {
         let experiment = Experiment::find(name).with_context(|| {
-            let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-            format!("`{name}` is no experiment; there are {}", known.join(", "))
+            let known = EXPERIMENTS.iter().map(|experiment| experiment.name);
+            format!("`{name}` is no experiment; {}", thermocline_types::choices(name, known))
         })?;
         if !chosen.iter().any(|other| other.name == experiment.name) {
             chosen.push(experiment);

@@ -164,7 +164,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     drop(bar);
     if let Some(record) = record {
         let spec = Some(Box::new(with_files(spec)?));
-        args.output.give_run(&RunRecord { spec, ..record })?;
+        args.output.give_run(&RunRecord { spec, ..record }, &planned.input)?;
     }
     interrupt.check()
 }
@@ -211,7 +211,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch()?;
     let records = run_all(&stacks, &args.source, &args.replay, &settings, &interrupt)?;
     if !records.is_empty() {
-        args.output.give_comparison(&records)?;
+        args.output.give_comparison(&records, &args.source.input(&args.replay)?)?;
     }
     interrupt.check()
 }

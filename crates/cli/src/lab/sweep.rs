@@ -25,7 +25,7 @@ use super::run::DECIDING;
 use crate::file;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::table::plain;
+use crate::table::{Form, in_form, plain};
 
 /// Help text about sweeps, with examples.
 const ABOUT: &str = "\
@@ -81,6 +81,9 @@ pub struct SweepArgs {
     /// Print JSON instead of a table
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Print the figures as CSV or as a table of Markdown, a row for each combination
+    #[arg(long, value_name = "FORM", help_heading = "Output", conflicts_with = "json")]
+    table: Option<Form>,
     /// Write an HTML report with curves or heat maps: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
@@ -279,7 +282,11 @@ impl SweepArgs {
             };
             writeln!(out, "{}", serde_json::to_string_pretty(&outcome)?)
         } else {
-            out.write_all(self.text(made).as_bytes())
+            let text = match self.table {
+                Some(form) => self.flat(combinations, made, form),
+                None => self.text(made),
+            };
+            out.write_all(text.as_bytes())
         };
         let reported = self.report.as_ref().map_or(Ok(()), |path| {
             file::write(
@@ -289,7 +296,7 @@ impl SweepArgs {
         });
         reported?;
         shown?;
-        if let (Some(path), false) = (&self.report, self.json) {
+        if let (Some(path), false) = (&self.report, self.json || self.table.is_some()) {
             writeln!(out, "report: {}", path.display())?;
         }
         Ok(())
@@ -335,6 +342,20 @@ impl SweepArgs {
             write_p99_ms: figure(Metric::P99),
             host_write_mb_per_second: figure(Metric::Rate),
         }
+    }
+
+    /// A row for each combination, with every metric.
+    fn flat(&self, combinations: &[Combination], made: &[Made], form: Form) -> String {
+        let keys = self.axes.iter().map(|axis| axis.key.clone());
+        let metrics = Metric::ALL.map(|metric| metric.title().to_owned());
+        let heads: Vec<String> = keys.chain(metrics).collect();
+        let row = |(combination, made): (&Combination, &Made)| {
+            let at = combination.at.iter().zip(&self.axes);
+            let values = at.map(|(index, axis)| axis.values[*index].clone());
+            values.chain(Metric::ALL.map(|metric| shown(made, metric))).collect()
+        };
+        let rows: Vec<Vec<String>> = combinations.iter().zip(made).map(row).collect();
+        in_form(&heads, &rows, form)
     }
 
     /// The sweep as text. One key: a line per value, with every metric. Two keys: a line per value of the first key,

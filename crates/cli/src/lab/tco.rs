@@ -68,7 +68,7 @@ pub struct TcoArgs {
     #[arg(long, value_name = "N", help_heading = "Demand")]
     peak_requests: Option<f64>,
     /// Share of each drive that data fills, above 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.8, help_heading = "Demand")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, default_value_t = 0.8, help_heading = "Demand")]
     utilisation: f64,
     /// Price file [default: that of --print-prices]
     #[arg(long, value_name = "FILE", help_heading = "Prices")]

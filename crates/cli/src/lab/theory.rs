@@ -6,6 +6,7 @@ mod integrity;
 
 pub use integrity::class_sources;
 
+use std::io::Write as _;
 use std::num::NonZeroU32;
 
 use anyhow::Context;
@@ -39,6 +40,9 @@ pub struct TheoryArgs {
     /// Print comma-separated values instead of tables
     #[arg(long)]
     csv: bool,
+    /// Print JSON instead of tables
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
     #[command(flatten)]
     space: Space,
     /// Blocks in a unit, for greedy cleaning
@@ -71,10 +75,10 @@ struct Space {
     #[arg(long, value_name = "RATIO", group = "space")]
     op: Option<f64>,
     /// Garbage proportion, 1 - capacity / media
-    #[arg(long, value_name = "SHARE", group = "space")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, group = "space")]
     garbage: Option<f64>,
     /// Spare share of the media, (media - capacity) / media, as drive simulators say it
-    #[arg(long, value_name = "SHARE", group = "space")]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, group = "space")]
     spare: Option<f64>,
 }
 
@@ -110,6 +114,11 @@ pub fn theory(args: &TheoryArgs) -> anyhow::Result<()> {
     if chosen.is_empty() {
         let titles: Vec<&str> = all.iter().map(|table| table.title).collect();
         anyhow::bail!("no table is called `{wanted}`; there are\n  {}", titles.join("\n  "));
+    }
+    if args.json {
+        let tables: Vec<serde_json::Value> = chosen.into_iter().map(json).collect();
+        let all = serde_json::json!({"schema": "thermocline.theory/1", "tables": tables});
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?);
     }
     for table in chosen {
         if args.csv { csv(table, &mut out)? } else { show(table, &mut out)? }
@@ -172,6 +181,16 @@ fn show(table: &Table, out: &mut impl std::io::Write) -> std::io::Result<()> {
         drawn.add_row(cells);
     }
     writeln!(out, "{}\n{drawn}\n{}\n", table.title, table.note)
+}
+
+fn json(table: &Table) -> serde_json::Value {
+    let row = |row: &Row| serde_json::json!({"label": row.label, "values": row.values});
+    serde_json::json!({
+        "title": table.title,
+        "note": table.note,
+        "columns": table.columns,
+        "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+    })
 }
 
 fn csv(table: &Table, out: &mut impl std::io::Write) -> std::io::Result<()> {

@@ -50,10 +50,10 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "DEVICE", default_value = "p5800x")]
     fast: String,
     /// Capacity of the fast tier, as a share of that of the drive
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, default_value_t = 0.05)]
     fast_share: f64,
     /// Share of the conventional drive's capacity that the volume takes, above 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, default_value_t = 0.8)]
     utilisation: f64,
     /// Streams, and handles of FDP
     #[arg(long, value_name = "N", default_value_t = 8)]

@@ -332,6 +332,10 @@ fn a_command_in_the_wrong_place_is_answered_with_the_command_that_was_meant() {
         ),
         ("list devices", "You meant: thermocline lab list devices\n"),
         (
+            "lab analyze postgres-tpcc --quick",
+            "You meant: thermocline lab analyze --trace postgres-tpcc --quick\n",
+        ),
+        (
             "lab status pool.toml",
             "`status` is a command of pools. You meant: thermocline status pool.toml\n",
         ),
@@ -339,6 +343,39 @@ fn a_command_in_the_wrong_place_is_answered_with_the_command_that_was_meant() {
         let complaint = super::serve::run(scratch().path(), typed).refused(2);
         assert!(complaint.ends_with(meant), "{complaint}");
     }
+}
+
+#[test]
+fn misspelt_names_are_answered_with_the_nearest_and_numbers_with_the_reason() {
+    for (typed, part) in [
+        ("run --stack raw:p5361 --workload uniform", "did you mean `p5316`?"),
+        ("run --stack rwa:p5316 --workload uniform", "did you mean `raw`?"),
+        ("run --stack raw:p5316 --workload unifrom", "did you mean `uniform`?"),
+        ("run --stack log:p5316 --placement sepbitt --workload uniform", "did you mean `sepbit`?"),
+        ("run --stack raw:p5316 --victim greddy --workload uniform", "did you mean `greedy`?"),
+        ("analyze --trace postgres-tpc", "did you mean `postgres-tpcc`?"),
+        ("list devices p5361", "did you mean `p5316`?"),
+        ("list devcies", "tip: a similar value exists: 'devices'"),
+        ("anlyze --trace postgres-tpcc", "tip: a similar subcommand exists: 'analyze'"),
+        ("run --stack raw:p5316 --workload uniform --span -5", "invalid value '-5' for '--span"),
+        ("run --stack raw:p5316 --workload uniform --read-share 1x%", "such as 0.25 or 25%"),
+        ("run --stack raw:~/none.toml --workload uniform", "none.toml: No such file"),
+    ] {
+        let complaint = lab(typed).refused(2);
+        assert!(complaint.contains(part), "{typed}: {complaint}");
+    }
+}
+
+#[test]
+fn a_share_may_be_a_percentage() {
+    let figures = |share: &str| {
+        let more = "run --stack raw:p5316 --workload uniform --span 16MiB --drive-writes 1 --json";
+        let json: serde_json::Value =
+            serde_json::from_str(&lab(&format!("{more} --read-share {share}")).ok()).expect("JSON");
+        json["host_bytes_read"].as_u64().expect("bytes")
+    };
+    assert_eq!(figures("10%"), figures("0.1"));
+    assert!(figures("10%") > 0);
 }
 
 #[test]

@@ -270,9 +270,14 @@ pub struct UnknownPolicy(String);
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> =
-            Policy::list().iter().map(|(policy, _)| policy.to_string()).collect();
-        write!(f, "`{}` is no placement policy; there are {}", self.0, names.join(", "))
+        let names = Policy::list();
+        let names = names.iter().map(|(policy, _)| policy);
+        write!(
+            f,
+            "`{}` is no placement policy; {}",
+            self.0,
+            thermocline_types::choices(&self.0, names)
+        )
     }
 }
 

@@ -216,9 +216,14 @@ pub struct UnknownVictim(String);
 
 impl fmt::Display for UnknownVictim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> =
-            Victim::list().iter().map(|(victim, _)| victim.to_string()).collect();
-        write!(f, "`{}` is no victim policy; there are {}", self.0, names.join(", "))
+        let names = Victim::list();
+        let names = names.iter().map(|(victim, _)| victim);
+        write!(
+            f,
+            "`{}` is no victim policy; {}",
+            self.0,
+            thermocline_types::choices(&self.0, names)
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thermocline_engine::Tuning;
 use thermocline_format::{LogicalBlock, RaidLevel, VolumeMedia};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, choices};
 
 use super::payload::PACKS;
 
@@ -148,8 +148,8 @@ impl LogOptions {
                 let set = key.strip_prefix("pool.").and_then(|key| self.engine.set(key, value));
                 return set.unwrap_or_else(|| {
                     let keys = LogOptions::keys();
-                    let keys: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
-                    Err(format!("{key} is unknown; there are {}", keys.join(", ")))
+                    let keys = keys.iter().map(|(key, _)| key.as_str());
+                    Err(format!("{key} is unknown; {}", choices(key, keys)))
                 });
             }
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use thermocline_array::{ByteCause, WrittenBytes};
+use thermocline_types::Cause;
 
+use super::Outcome;
 use crate::byte_counts::ByteCounts;
 
 /// Name of the only tier of a log without a fast drive.
@@ -29,6 +31,19 @@ pub fn engine_bytes(run: &ByteCounts) -> BTreeMap<String, BTreeMap<String, u64>>
     let [below, above] = log.by_tier();
     let capacity = of(run.drive.host_written, below, group);
     [(TIER.to_owned(), capacity), ("fast".to_owned(), of(fast.host_written, above, of_fast))].into()
+}
+
+/// Where the drive writes more for parts of mapping units than for the host: why its small writes are not merged.
+pub fn parts_note(outcome: &Outcome, run: &ByteCounts) -> Option<String> {
+    let profile = &outcome.stack.profile;
+    let merges = profile.buffer.as_ref().is_some_and(|buffer| buffer.merge);
+    let mut parts = run.drive.by_cause().filter(|(cause, _)| *cause == Cause::ReadModifyWrite);
+    let much = parts.any(|(_, bytes)| bytes > run.drive.host_written);
+    let source = profile.source.get("buffer.merge").filter(|_| much && !merges)?;
+    Some(format!(
+        "each write of less than {} rewrites the whole mapping unit of {}, in order or not (buffer.merge = false; {source})",
+        profile.mapping_unit, profile.name
+    ))
 }
 
 /// What members of a group were given beside the bytes of the log, by cause. Causes without bytes are left out.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 use thermocline_record::{RunSpec, WorkloadSpec};
+use thermocline_workload::at_home;
 use thermocline_workload::trace::BuiltIn;
 
 use crate::Error;
@@ -57,7 +58,7 @@ pub fn hash_of(name: &str) -> Result<String, Error> {
     if let Some(trace) = BuiltIn::named(Path::new(name)) {
         return Ok(hash(trace.bytes()));
     }
-    let file = File::open(name).map_err(|error| unreadable(name, &error))?;
+    let file = File::open(at_home(Path::new(name))).map_err(|error| unreadable(name, &error))?;
     let (mut file, mut hasher) = (BufReader::new(file), Sha256::new());
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -90,8 +90,8 @@ fn set_workload(workload: &mut WorkloadSpec, key: &str, value: &str) -> Result<(
         }
         _ => {
             return Err(Error::Settings(format!(
-                "`{key}` is no key of a run; there are device.KEY, fast.KEY, log.KEY, tag.placement, and {}",
-                KEYS.join(", ")
+                "`{key}` is no key of a run; a run has device.KEY, fast.KEY, log.KEY and tag.placement; of others {}",
+                thermocline_types::choices(key, KEYS)
             )));
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use thermocline_nand::profile::{optional_size, read, size};
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, choices};
 
 use super::{Comparison, StackCost};
 use crate::Error;
@@ -140,8 +140,8 @@ impl Case {
     pub fn read(name: &str, text: Option<&str>) -> Result<Case, Error> {
         let known = CASES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let text = text.or(known).ok_or_else(|| {
-            let names = CASES.map(|(name, _)| name).join(", ");
-            Error::Settings(format!("there is no case `{name}`; there are {names}"))
+            let names = choices(name, CASES.map(|(name, _)| name));
+            Error::Settings(format!("there is no case `{name}`; {names}"))
         })?;
         let refuse =
             |key: &str, reason: &str| Error::Settings(format!("case {name}: `{key}`: {reason}"));

@@ -239,6 +239,7 @@ fn latencies(waf: f64) -> BTreeMap<String, LatencyNs> {
         p99_9: Some((2_000_000.0 * scale) as u64),
         p99_99: Some((6_000_000.0 * scale) as u64),
         max: Some((11_000_000.0 * scale) as u64),
+        bins: (0..11u32).map(|i| [1000 << (i + 2), 250_000 >> (i.abs_diff(3))]).collect(),
     };
     BTreeMap::from([("write".to_owned(), write(waf)), ("read".to_owned(), write(waf * 4.0))])
 }

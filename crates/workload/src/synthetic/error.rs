@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use thermocline_types::choices;
+
 /// Why a workload cannot be generated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The text names no workload.
     #[error(
-        "`{text}` is not a workload; write one of {}, or name a .toml file of tenants",
-        known()
+        "`{text}` is not a workload, and a file of tenants ends in .toml; {}",
+        choices(text, super::forms().map(|form| form.syntax))
     )]
     UnknownForm {
         /// The text as given.
@@ -59,8 +61,4 @@ pub enum Error {
     /// Span, sizes, shares or limits that contradict each other.
     #[error("{0}")]
     Options(String),
-}
-
-fn known() -> String {
-    super::forms().map(|form| form.syntax).collect::<Vec<_>>().join(", ")
 }

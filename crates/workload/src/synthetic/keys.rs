@@ -82,7 +82,7 @@ pub(super) trait Keyed: Sized {
     fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let (name, value) = (name.trim(), value.trim().trim_matches('"'));
         let known = Self::KEYS.iter().any(|key| key.name == name);
-        let done = if known { self.change(name, value) } else { Err(unknown::<Self>()) };
+        let done = if known { self.change(name, value) } else { Err(unknown::<Self>(name)) };
         done.map_err(|what| wrong(Self::name(), name, value.to_owned(), what))?;
         let given = self.given();
         given.retain(|(other, _)| other != name);
@@ -118,9 +118,9 @@ pub(super) fn wrong(app: &str, name: &str, value: String, what: String) -> Error
     Error::Key { app: app.to_owned(), key: name.to_owned(), value, what }
 }
 
-fn unknown<K: Keyed>() -> String {
-    let names: Vec<&str> = K::KEYS.iter().map(|key| key.name).collect();
-    format!("there is no such key; there are {}", names.join(", "))
+fn unknown<K: Keyed>(given: &str) -> String {
+    let names = K::KEYS.iter().map(|key| key.name);
+    format!("there is no such key; {}", thermocline_types::choices(given, names))
 }
 
 fn set_all<K: Keyed>(spec: &mut K, prefix: &str, table: &toml::Table) -> Result<(), Error> {

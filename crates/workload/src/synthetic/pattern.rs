@@ -263,7 +263,10 @@ mod tests {
     #[test]
     fn errors_name_what_was_wrong_and_the_valid_form() {
         let cases = [
-            ("", "is not a workload; write one of uniform, zipf:THETA"),
+            (
+                "",
+                "is not a workload, and a file of tenants ends in .toml; there are uniform, zipf:THETA",
+            ),
             ("gauss", "`gauss` is not a workload"),
             ("zipf", "THETA is missing; write zipf:THETA"),
             ("zipf:-1", "THETA is -1, must be 0 or above"),

@@ -116,7 +116,8 @@ impl Spec {
         let path = Path::new(text);
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
             let wrong = |source| Error::File { path: path.to_owned(), source };
-            let content = std::fs::read_to_string(path).map_err(|source| wrong(source.into()))?;
+            let content = std::fs::read_to_string(crate::at_home(path))
+                .map_err(|source| wrong(source.into()))?;
             return Spec::from_toml(&content).map_err(|source| wrong(source.into()));
         }
         text.parse()

@@ -58,8 +58,9 @@ impl Input {
             return Input::new(&name, Box::new(*content), Some(content.len() as u64));
         }
         let failed = |detail: String| Error::file(ErrorKind::Open, &name, detail);
-        let cannot = |e: io::Error| failed(format!("cannot open the trace: {e}{}", advice(&e)));
-        let file = File::open(path).map_err(cannot)?;
+        let cannot =
+            |e: io::Error| failed(format!("cannot open the trace: {e}{}", advice(path, &e)));
+        let file = File::open(crate::at_home(path)).map_err(cannot)?;
         let meta = file.metadata().map_err(cannot)?;
         if meta.is_dir() {
             return Err(failed("is a directory, not a trace".to_owned()));
@@ -240,11 +241,13 @@ impl Input {
 }
 
 /// What else a name may be that no file has.
-fn advice(error: &io::Error) -> String {
+fn advice(path: &Path, error: &io::Error) -> String {
     if error.kind() != io::ErrorKind::NotFound {
         return String::new();
     }
-    format!("; the traces that come with the program are {}", BUILT_IN.map(|t| t.name).join(", "))
+    let names = BUILT_IN.map(|trace| trace.name);
+    let given = path.to_string_lossy();
+    format!("; of traces that come with the program {}", thermocline_types::choices(&given, names))
 }
 
 /// Counts what is taken from the file, before decompression.

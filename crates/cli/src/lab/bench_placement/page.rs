@@ -1,74 +1,50 @@
-//! The tables as one static HTML page.
-
-use std::fmt::Write as _;
+//! The tables as one page.
 
 use thermocline_lab::bench_placement::Table;
+use thermocline_report::{BarChart, PlotPage, TextTable, render_plots};
 
 use super::{facts, heads, title, waf};
 
-/// The page's policy forbids all network requests, so the style is inline.
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-<meta name=\"color-scheme\" content=\"light dark\">\n<title>Thermocline: placement</title>\n<style>\n\
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }\n\
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin-bottom: 2rem; }\n\
-th, td { text-align: right; padding: .15rem .6rem; border-bottom: 1px solid #8884; }\n\
-th:first-child, td:first-child { text-align: left; }\n\
-.bar { position: relative; min-width: 12rem; height: 1rem; }\n\
-.bar div { height: 100%; background: #2a78b8; }\n\
-.bar i { position: absolute; top: -.2rem; bottom: -.2rem; border-left: 2px solid #c44; }\n\
-.least { font-weight: 700; }\n</style>\n</head>\n<body>\n<h1>Placement policies on a full drive</h1>\n\
-<p>WAF of every policy with every victim rule; bars show what is written beyond once with the best rule, the red line \
-the limit of a policy that knows every rate and not the future.</p>\n";
-
-/// One section per table: the figures, and bars with the limit line.
+/// A chart and a table for each table: the best WAF of each policy beside the limit, and all figures.
 pub fn render(tables: &[Table]) -> String {
-    let mut page = HEAD.to_owned();
-    for table in tables {
-        section(table, &mut page);
-    }
-    page + "</body>\n</html>\n"
+    render_plots(&PlotPage {
+        title: "Placement policies on a full drive".to_owned(),
+        introduction: "WAF of every policy with every victim rule. The limit is a policy that knows every rate and not \
+            the future."
+            .to_owned(),
+        bars: tables.iter().map(chart).collect(),
+        tables: tables.iter().map(numbers).collect(),
+        ..PlotPage::default()
+    })
 }
 
-fn section(table: &Table, page: &mut String) {
-    let excess = |waf: f64| (waf - 1.0).max(0.0);
-    let best = |index: usize| table.lines[index].best().map(|(waf, _)| waf);
-    let all = (0..table.lines.len()).filter_map(best);
-    let longest = all.fold(table.limit.unwrap_or(1.0), f64::max);
-    let share = |waf: f64| 100.0 * excess(waf) / excess(longest).max(f64::MIN_POSITIVE);
-    *page += &format!(
-        "<h2>{}</h2>\n<p>{}</p>\n<table>\n<tr>",
-        escape(&table.workload),
-        escape(&title(table))
-    );
-    for head in heads(table) {
-        let _ = write!(page, "<th>{}</th>", escape(&head));
+fn chart(table: &Table) -> BarChart {
+    let lines = table.lines.iter().map(|line| {
+        let best = line.best();
+        let victim = best.map_or(String::new(), |(_, victim)| format!(", {victim}"));
+        (format!("{}{victim}", line.policy), vec![best.map(|(waf, _)| waf)])
+    });
+    let limit = table.limit.map(|limit| ("limit".to_owned(), vec![Some(limit)]));
+    BarChart {
+        title: table.workload.clone(),
+        caption: format!("{}. Each policy with its best victim rule.", title(table)),
+        unit: "WAF".to_owned(),
+        series: vec!["WAF".to_owned()],
+        groups: lines.chain(limit).collect(),
+        origin: None,
     }
-    *page += "<th>WAF - 1</th></tr>\n";
-    for line in &table.lines {
-        let _ = write!(page, "<tr><td>{}</td>", escape(&line.policy));
-        for fact in facts(line) {
-            let _ = write!(page, "<td>{}</td>", escape(&fact));
-        }
-        let least = line.best().map(|(waf, _)| waf);
-        for (_, value) in &line.wafs {
-            let class = if value.is_some() && *value == least { " class=\"least\"" } else { "" };
-            let _ = write!(page, "<td{class}>{}</td>", waf(*value));
-        }
-        let width = least.map_or(0.0, share);
-        let mark = table
-            .limit
-            .map_or(String::new(), |limit| format!("<i style=\"left: {:.1}%\"></i>", share(limit)));
-        let _ = write!(
-            page,
-            "<td><div class=\"bar\"><div style=\"width: {width:.1}%\"></div>{mark}</div></td>"
-        );
-        *page += "</tr>\n";
-    }
-    *page += "</table>\n";
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn numbers(table: &Table) -> TextTable {
+    let row = |line: &thermocline_lab::bench_placement::Line| {
+        let wafs = line.wafs.iter().map(|(_, value)| waf(*value));
+        std::iter::once(line.policy.clone()).chain(facts(line)).chain(wafs).collect()
+    };
+    TextTable {
+        title: table.workload.clone(),
+        text: title(table),
+        heads: heads(table),
+        rows: table.lines.iter().map(row).collect(),
+        ..TextTable::default()
+    }
 }

@@ -79,10 +79,9 @@ pub fn html(sheet: &Sheet, answers: &[Answer], advice: &Answer) -> String {
             ..TextTable::default()
         }),
         plots: charts(sheet),
-        plot_origins: Vec::new(),
         tables,
         origins: origins::all(sheet, &all),
-        notes: Vec::new(),
+        ..PlotPage::default()
     })
 }
 

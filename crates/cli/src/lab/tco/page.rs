@@ -38,7 +38,7 @@ pub fn html(found: &Found<'_>, trials: u32, seed: u64) -> anyhow::Result<String>
         notes.extend(record.notes.iter().map(|note| format!("{}: {note}", record.stack)));
     }
     notes.extend(source.map(|(key, source)| format!("price file, {key}: {source}")));
-    let introduction = format!("{} {}.", demand(found), found.comparison.verdict);
+    let introduction = format!("{}. {}.", demand(found), found.comparison.verdict);
     Ok(render_plots(&PlotPage {
         title: found.asked.title.clone(),
         introduction,
@@ -205,7 +205,7 @@ fn over_years(found: &Found<'_>) -> anyhow::Result<Plot> {
         (years, Prices { service, ..prices.clone() }, found.comparison.demand)
     };
     Ok(Plot {
-        title: "StackCost by years of service".into(),
+        title: "Cost by years of service".into(),
         caption: "All inputs at their medians; it rises faster once drives are worn out.".into(),
         x: PlotAxis::linear("years"),
         y: PlotAxis::linear("US dollars"),
@@ -229,7 +229,7 @@ fn by_load(found: &Found<'_>) -> anyhow::Result<Plot> {
         (daily_write_bytes / 1e12, found.asked.prices.clone(), demand)
     };
     Ok(Plot {
-        title: "StackCost by what is written a day".into(),
+        title: "Cost by what is written a day".into(),
         caption: "All inputs at their medians; the peak grows with the load. Where lines cross, the cheapest changes."
             .into(),
         x: PlotAxis::logarithmic("TB written a day"),

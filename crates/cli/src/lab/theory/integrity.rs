@@ -47,7 +47,7 @@ pub struct IntegrityArgs {
     #[arg(long, value_name = "WAF", default_value_t = 2.0)]
     waf: f64,
     /// Share of the data that the host never rewrites
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::lab::args::share, default_value_t = 0.5)]
     resting: f64,
     /// Years of service
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
