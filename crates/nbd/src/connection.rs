@@ -20,6 +20,7 @@ use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
 use crate::protocol::reply::Code;
 use crate::protocol::request::{Command, Header};
+use crate::server::{ClientEvent, Watcher};
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::{Limits, Tls, Traffic, budget::Budget, input::Input};
@@ -48,6 +49,7 @@ pub(crate) struct Context {
     pub(crate) clock: Clock,
     /// Start of the current turn.
     pub(crate) now: Instant,
+    pub(crate) watcher: Watcher,
 }
 
 enum Phase {
@@ -94,6 +96,8 @@ pub(crate) struct Connection {
     /// `None` when it ended, and only waits for the target.
     socket: Option<Socket>,
     tls: Option<Tls>,
+    /// The client of a serving connection, and its export.
+    client: Option<(String, String)>,
     phase: Phase,
     input: Input,
     payload: Option<Payload>,
@@ -135,6 +139,7 @@ impl Connection {
             index,
             socket: Some(socket),
             tls,
+            client: None,
             phase,
             input: Input::new(),
             payload: None,
@@ -226,6 +231,9 @@ impl Connection {
     /// Returns the connection's memory to the budget.
     pub(crate) fn leave(self, context: &mut Context) {
         context.budget.give_back(self.bytes, self.bytes);
+        if let Some((client, export)) = self.client {
+            (context.watcher)(ClientEvent { client, export, is_over: true });
+        }
     }
 
     /// Ends at once.
@@ -349,6 +357,10 @@ impl Connection {
                     let entered = entered.ok_or(End::Over)?;
                     let session = Session::new(entered, &agreement, context.limits.payload);
                     self.phase = Phase::Serving(session);
+                    let client = self.socket.as_ref().map(Socket::peer).unwrap_or_default();
+                    self.client = Some((client.clone(), agreement.export.clone()));
+                    let event = ClientEvent { client, export: agreement.export, is_over: false };
+                    (context.watcher)(event);
                 }
             }
         }

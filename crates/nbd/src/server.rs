@@ -128,6 +128,20 @@ struct Found {
     fds: Vec<PollFd<'static>>,
 }
 
+/// A client began or ended to use an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientEvent {
+    /// Address of the client, or the client's process on this machine.
+    pub client: String,
+    /// The name of the export.
+    pub export: String,
+    /// Whether the use ended.
+    pub is_over: bool,
+}
+
+/// Receives events of clients, on the thread of the server.
+pub(crate) type Watcher = Box<dyn FnMut(ClientEvent) + Send>;
+
 /// Serves exports on sockets.
 pub struct Server {
     listeners: Vec<Listener>,
@@ -187,6 +201,7 @@ impl Server {
                 submitted: 0,
                 clock,
                 now,
+                watcher: Box::new(drop),
             },
             fed: 0,
             outcomes: Vec::new(),
@@ -196,6 +211,13 @@ impl Server {
             stopping: false,
             accept_from: now,
         })
+    }
+
+    /// Sends events of clients to `watcher`.
+    #[must_use]
+    pub fn watched_by(mut self, watcher: impl FnMut(ClientEvent) + Send + 'static) -> Server {
+        self.context.watcher = Box::new(watcher);
+        self
     }
 
     /// The server's clock.

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use rustix::net::sockopt::socket_peercred;
 use rustls::{ServerConfig, ServerConnection};
 
 /// A connection without a system socket, for example in a simulation. A transport never blocks.
@@ -106,6 +107,21 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) fn new(stream: Stream) -> Socket {
         Socket { stream, tls: None }
+    }
+
+    /// Address of the peer, or the peer's process on this machine.
+    pub(crate) fn peer(&self) -> String {
+        match &self.stream {
+            Stream::Unix(stream) => socket_peercred(stream).map_or_else(
+                |_| "unix socket".to_owned(),
+                |peer| format!("process {}", peer.pid.as_raw_nonzero()),
+            ),
+            Stream::Tcp(stream) => {
+                let peer = stream.peer_addr();
+                peer.map_or_else(|_| "TCP".to_owned(), |address| address.to_string())
+            }
+            Stream::Other(_) => "transport".to_owned(),
+        }
     }
 
     /// The descriptor to poll, or the readiness of a transport without descriptor.

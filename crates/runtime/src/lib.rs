@@ -38,5 +38,7 @@ pub use settings::{
     DeviceKind, DeviceSettings, GroupSettings, PoolSettings, ServeSettings, Settings,
     SettingsError, UpkeepSettings, VolumeSettings,
 };
-pub use storage::{Group, GroupKind, GroupStatus, MemberState, MemberStatus};
+pub use storage::{
+    Group, GroupChange, GroupKind, GroupNotice, GroupStatus, MemberState, MemberStatus,
+};
 pub use trouble::{Asked, Range, Trouble};

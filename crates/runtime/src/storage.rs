@@ -47,7 +47,7 @@ pub(crate) use deadline::{Deadline, Late};
 pub use error::{Fault, OpenError, OpenErrorKind};
 pub(crate) use file::is_storage;
 pub use file::{File, Options};
-pub use group::{Group, GroupKind, GroupStatus, MemberStatus};
+pub use group::{Group, GroupChange, GroupKind, GroupNotice, GroupStatus, MemberStatus};
 pub use holder::Holder;
 pub use io::IoEngine;
 pub use joined::Joined;

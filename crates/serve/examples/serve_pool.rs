@@ -3,22 +3,12 @@
 use std::error::Error;
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::thread;
 
 use thermocline_nbd::Client;
 use thermocline_nbd::protocol::request::{Command, Framing};
 use thermocline_runtime::{new_pool_id, opening};
-use thermocline_serve::{Operator, Options, PoolServer, Settings, fetch, status_socket};
-
-/// An operator who reads standard error.
-struct Console;
-
-impl Operator for Console {
-    fn tell(&self, words: &str) {
-        eprintln!("{words}");
-    }
-}
+use thermocline_serve::{Options, PoolServer, Settings, fetch, status_socket};
 
 const POOL: &str =
     "device = { path = 'pool.img', size = '256MiB' }\nvolumes = [{ name = 'main' }]\n";
@@ -30,8 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let settings = Settings::load(&file)?;
     opening::create(&settings, new_pool_id()?)?;
 
-    let options = Options { operator: Arc::new(Console), ..Options::default() };
-    let server = PoolServer::open(&settings, options)?;
+    let server = PoolServer::open(&settings, Options::default())?;
     println!("{}", server.uris().join("\n"));
     let stop = server.stop_handle();
     let service = thread::spawn(move || server.run());

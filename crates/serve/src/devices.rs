@@ -13,20 +13,21 @@ use thermocline_engine::{Engine, HostError, Payload};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::opening::{to_change, to_write};
 use thermocline_runtime::{
-    Contents, DeviceChange, Group, GroupKind, GroupStatus, HeldFiles, MemberState, MemberStatus,
-    Paths, Pool, ReopenError, Settings,
+    Contents, DeviceChange, Group, GroupKind, GroupNotice, GroupStatus, HeldFiles, MemberState,
+    MemberStatus, Paths, Pool, ReopenError, Settings,
 };
 use thermocline_types::{DeviceId, UnitId};
 
+use crate::log::Log;
 use crate::state::Health;
-use crate::{Error, News, Operator, StopHandle};
+use crate::{Error, News, StopHandle};
 
 /// The devices of a pool; clones are of the same.
 #[derive(Clone)]
 pub(crate) struct Devices {
     in_use: Arc<Mutex<InUse>>,
     end: End,
-    operator: Arc<dyn Operator>,
+    log: Log,
 }
 
 /// What the pool was opened with last, and groups got since.
@@ -35,8 +36,8 @@ struct InUse {
     paths: Paths,
     groups: Vec<(usize, Group)>,
     opened: Instant,
-    /// Units and path of each device; for a group, the paths of all members.
-    places: Vec<(Range<u32>, String)>,
+    /// Number, units and path of each device; for a group, the paths of all members.
+    places: Vec<(DeviceId, Range<u32>, String)>,
 }
 
 impl InUse {
@@ -46,15 +47,15 @@ impl InUse {
     }
 }
 
-/// The units of each device of the pool, and its path. Without it damage is reported without paths.
-fn places(settings: &Settings) -> Vec<(Range<u32>, String)> {
+/// All devices of the pool. Without them damage is reported without paths.
+fn places(settings: &Settings) -> Vec<(DeviceId, Range<u32>, String)> {
     let Ok((geometry, numbers)) = settings.device_numbers() else { return Vec::new() };
     let paths = |device: DeviceId| {
         let all = settings.devices.iter().zip(&numbers);
         let of_it = all.filter(|(_, number)| **number == Some(device));
         of_it.map(|(one, _)| one.path.display().to_string()).collect::<Vec<_>>().join(" and ")
     };
-    geometry.device_units().map(|(device, units)| (units, paths(device))).collect()
+    geometry.device_units().map(|(device, units)| (device, units, paths(device))).collect()
 }
 
 /// Ends the service when there is no pool to serve any more.
@@ -201,6 +202,19 @@ pub enum ChangeName {
     Grow,
 }
 
+impl ChangeName {
+    /// The event in the log.
+    const fn event(self) -> &'static str {
+        match self {
+            ChangeName::Attach => "attach",
+            ChangeName::Drain => "drain_began",
+            ChangeName::Keep => "keep",
+            ChangeName::Detach => "detach",
+            ChangeName::Grow => "grow",
+        }
+    }
+}
+
 impl From<ChangeName> for DeviceChange {
     fn from(name: ChangeName) -> DeviceChange {
         match name {
@@ -278,15 +292,10 @@ impl MemberTold {
 }
 
 impl Devices {
-    /// Devices of the pool opened with these settings. The operator receives news of changes.
-    pub fn new(
-        settings: Settings,
-        groups: Vec<(usize, Group)>,
-        end: End,
-        operator: Arc<dyn Operator>,
-    ) -> Devices {
+    /// Devices of the pool opened with these settings. Changes are logged.
+    pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End, log: Log) -> Devices {
         let in_use = InUse::new(settings.clone(), Paths::default(), Vec::new());
-        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end, operator };
+        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end, log };
         devices.adopt(settings, groups);
         devices
     }
@@ -294,12 +303,12 @@ impl Devices {
     /// The pool was opened with these.
     fn adopt(&self, settings: Settings, groups: Vec<(usize, Group)>) {
         for (_, group) in &groups {
-            let operator = Arc::clone(&self.operator);
-            group.listen(Box::new(move |text, remedy| {
-                operator.say(&News::Group(text.to_owned(), remedy.cloned()));
+            let log = self.log.clone();
+            group.listen(Box::new(move |GroupNotice { change, text, remedy }| {
+                log.say(&News::Group(change, text, remedy));
             }));
             if let Some(risk) = News::risk(&group.status()) {
-                self.operator.say(&risk);
+                self.log.say(&risk);
             }
         }
         let mut in_use = self.in_use();
@@ -333,14 +342,16 @@ impl Devices {
         Ok(in_use.paths.open_all(|one| leaves(one) || out.iter().any(|path| path == one))?)
     }
 
-    /// The operator who receives news of the devices.
-    pub fn operator(&self) -> &dyn Operator {
-        &*self.operator
+    /// The log of the service.
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     /// Status of all groups.
     pub fn status(&self, geometry: &Geometry) -> GroupsTold {
-        GroupsTold::new(self.in_use().groups.iter(), geometry, |news| self.operator.words(news))
+        GroupsTold::new(self.in_use().groups.iter(), geometry, |news| {
+            self.log.operator().words(news)
+        })
     }
 
     /// When the pool was opened last: counters of its engine begin then.
@@ -351,8 +362,15 @@ impl Devices {
     /// The device that a unit is on, by its path.
     pub fn device_of(&self, unit: UnitId) -> String {
         let in_use = self.in_use();
-        let found = in_use.places.iter().find(|(units, _)| units.contains(&unit.0));
-        found.map_or_else(|| "the pool".to_owned(), |(_, path)| path.clone())
+        let found = in_use.places.iter().find(|(_, units, _)| units.contains(&unit.0));
+        found.map_or_else(|| "the pool".to_owned(), |(.., path)| path.clone())
+    }
+
+    /// The path of a device.
+    pub fn path_of(&self, device: DeviceId) -> String {
+        let in_use = self.in_use();
+        let found = in_use.places.iter().find(|(one, ..)| *one == device);
+        found.map_or_else(|| format!("device {}", device.0), |(.., path)| path.clone())
     }
 
     /// Makes a change that the settings, as they are by now, and `asked` describe.
@@ -362,11 +380,23 @@ impl Devices {
     pub fn make(&self, asked: &DeviceRequest, pool: &Pool) -> Result<(), Error> {
         let file = self.in_use().settings.file().to_owned();
         let settings = Settings::load(&file)?;
-        let Some(change) = asked.change else { return self.join(&settings, asked) };
-        if change == ChangeName::Attach {
-            refuse_to_destroy(&settings, asked)?;
-        }
-        self.change(settings, &asked.path, change.into(), pool)
+        let began = Instant::now();
+        let change = match asked.change {
+            None => {
+                self.join(&settings, asked)?;
+                "replace"
+            }
+            Some(change) => {
+                if change == ChangeName::Attach {
+                    refuse_to_destroy(&settings, asked)?;
+                }
+                self.change(settings, &asked.path, change.into(), pool)?;
+                change.event()
+            }
+        };
+        let device = asked.path.display().to_string();
+        self.log.say(&News::DeviceChanged { change, device, took: began.elapsed() });
+        Ok(())
     }
 
     /// Gives a group a member.
@@ -403,10 +433,12 @@ impl Devices {
         let back = move || {
             let settings = devices.in_use().settings.of_pool();
             let opened = to_write(&settings, false);
-            let operator = &devices.operator;
-            let tell = |error| operator.tell(&operator.reason(Error::Opening(error)));
-            let opened = opened.map_err(tell).ok()?;
-            opened.notes.iter().for_each(|note| _ = operator.say(&News::Opening(note.clone())));
+            let log = &devices.log;
+            let report = |error| {
+                log.warn(format_args!("{}", log.operator().reason(Error::Opening(error))));
+            };
+            let opened = opened.map_err(report).ok()?;
+            opened.notes.iter().for_each(|note| _ = log.say(&News::Opening(note.clone())));
             devices.adopt(settings, opened.groups);
             Some(opened.driver)
         };
@@ -415,9 +447,9 @@ impl Devices {
             ReopenError::Lost(error) => {
                 let text = format!(
                     "{}; nor can the pool be opened as it was: the service ends; see why, and start it again",
-                    self.operator.reason(error)
+                    self.log.operator().reason(error)
                 );
-                self.operator.tell(&text);
+                self.log.say(&News::PoolLost(text.clone()));
                 self.end.health.fail(text.clone());
                 self.end.stop.stop();
                 Error::Refused(text)

@@ -1,15 +1,15 @@
 //! The volumes as files, where that was asked for.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use thermocline_format::VolumeName;
 use thermocline_fuse::{Mounted, Unmounted, mount};
 use thermocline_target::Exports;
 
+use crate::Error;
+use crate::log::Log;
 use crate::stop::Worker;
-use crate::{Error, Operator};
 
 /// An optional mount.
 pub struct Files {
@@ -27,11 +27,11 @@ impl Files {
         exports: &Exports,
         volumes: &[VolumeName],
         read_only: bool,
-        operator: &Arc<dyn Operator>,
+        log: &Log,
     ) -> Result<Files, Error> {
         let Some(path) = path else { return Ok(Files { mounted: None }) };
         for name in volumes.iter().filter(|name| !name.is_file_name()) {
-            operator.note(format_args!(
+            log.warn(format_args!(
                 "volume {:?} is no file in {}: no file can have this name",
                 name.as_str(),
                 path.display()
@@ -50,18 +50,17 @@ impl Files {
 
     /// Unmounts on a separate thread, because a device may hang. The thread ends after unmounting. `None` if nothing is
     /// mounted.
-    pub fn unmount(self, operator: &Arc<dyn Operator>) -> Option<JoinHandle<()>> {
+    pub fn unmount(self, log: &Log) -> Option<JoinHandle<()>> {
         let (mounted, worker) = self.mounted?;
-        let operator = Arc::clone(operator);
+        let log = log.clone();
         let unmount = move || {
             let path = mounted.path().display().to_string();
             match mounted.unmount() {
                 Ok(Unmounted::Clean) => {}
                 Ok(Unmounted::InUse) => {
-                    operator
-                        .note(format_args!("{path} is in use; whoever uses it gets errors now"));
+                    log.warn(format_args!("{path} is in use; whoever uses it gets errors now"));
                 }
-                Err(error) => operator.note(format_args!("cannot unmount {path}: {error}")),
+                Err(error) => log.warn(format_args!("cannot unmount {path}: {error}")),
             }
         };
         Some(worker.run(unmount))

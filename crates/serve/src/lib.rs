@@ -16,6 +16,7 @@ mod error;
 mod files;
 mod fullness;
 mod http;
+mod log;
 pub mod lost;
 mod metrics;
 mod news;

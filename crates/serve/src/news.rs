@@ -1,17 +1,20 @@
-//! News of a server for its operator.
+//! News of a server.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use thermocline_engine::Notice;
+use thermocline_nbd::ClientEvent;
 use thermocline_runtime::opening::{LittleMemory, OpeningNote};
 use thermocline_runtime::{
-    DamageFound, Event, GroupStatus, Remedy, ScrubEnd, ScrubRecord, Trouble,
+    DamageFound, Event, GroupChange, GroupStatus, Remedy, ScrubEnd, ScrubRecord, Trouble,
 };
 use thermocline_types::{Bytes, UnitId};
 
 use crate::devices::Devices;
+use crate::log::Log;
 use crate::state::Health;
 use crate::wear::WearReport;
 use crate::{Error, FullnessReport, ended};
@@ -48,16 +51,62 @@ pub enum News {
     Fullness(FullnessReport),
     /// A file of the pool was removed or cut off: the pool takes no writes.
     LostFile(String),
+    /// The pool could not be opened after a change of devices: the service ends.
+    PoolLost(String),
     /// A device completes commands too late; `None` when all devices are in time again.
     Overdue(Option<String>),
-    /// A scrub on the schedule found damage.
+    /// A scrub on the schedule began.
+    ScrubBegan,
+    /// A scrub on the schedule ended.
     Scrub(ScrubEnd),
     /// Devices wear faster than they may, or slower again.
     Wear(WearReport),
     /// The risk of a group of devices changed. The remedy, if any, ends the risk.
-    Group(String, Option<Remedy>),
+    Group(GroupChange, String, Option<Remedy>),
+    /// The service has begun.
+    Started {
+        /// Identifier of the pool.
+        id: String,
+        /// The number of volumes.
+        volumes: usize,
+    },
+    /// The pool is open.
+    Recovered {
+        /// Replayed chunks.
+        chunks: u64,
+        /// Replayed entries, one for each block.
+        entries: u64,
+        /// Time of the opening.
+        took: Duration,
+    },
+    /// A device was attached, grown, detached or replaced, or its drain began or was ended.
+    DeviceChanged {
+        /// The change: attach, drain_began, keep, detach, grow or replace.
+        change: &'static str,
+        /// Path of the device.
+        device: String,
+        /// Time of the change.
+        took: Duration,
+    },
+    /// The drained device at this path is empty.
+    Drained(String),
+    /// A client began or ended to use a volume.
+    Client(ClientEvent),
+    /// The limits of this volume hold requests back; `false`: no longer.
+    Throttled(String, bool),
+    /// A checkpoint is durable.
+    Checkpoint {
+        /// Its written pages.
+        pages: u64,
+    },
+    /// The stop began.
+    Stopping,
+    /// The pool is closed, this long after the begin of the stop.
+    Stopped(Duration),
     /// Further facts, each in one sentence.
     Note(String),
+    /// Further trouble, each in one sentence.
+    Warning(String),
 }
 
 impl fmt::Display for News {
@@ -66,8 +115,10 @@ impl fmt::Display for News {
             News::Opening(note) => note.fmt(f),
             News::ShortOfFast(text)
             | News::LostFile(text)
-            | News::Group(text, _)
-            | News::Note(text) => text.fmt(f),
+            | News::PoolLost(text)
+            | News::Group(_, text, _)
+            | News::Note(text)
+            | News::Warning(text) => text.fmt(f),
             News::LittleMemory(little) => little.fmt(f),
             News::Trouble(trouble) => trouble.fmt(f),
             News::Damaged(device, DamageFound { at, holds }) => {
@@ -91,12 +142,14 @@ impl fmt::Display for News {
             News::Overdue(Some(what)) => write!(f, "{what}: see to the device and its cables"),
             News::Overdue(None) => f.write_str("devices end their commands in time again"),
             News::Scrub(end) => write!(f, "a scrub has {}", ended(end)),
+            News::ScrubBegan => f.write_str("a scrub has begun"),
             News::Wear(report) => report.fmt(f),
+            of_service => of_service.fmt_of_service(f),
         }
     }
 }
 
-/// The operator of a server: is told the news, and has words for users.
+/// The operator of a server, who has words for users. Log entries go to `tracing`.
 pub trait Operator: Send + Sync {
     /// The news in words. Those of a failure are part of the status.
     fn words(&self, news: &News) -> String {
@@ -107,48 +160,65 @@ pub trait Operator: Send + Sync {
     fn reason(&self, error: Error) -> String {
         error.chained()
     }
-
-    /// Receives news as text. Must not block for long: the thread of the pool is a caller, too.
-    fn tell(&self, words: &str);
 }
 
 /// Nobody.
 pub(crate) struct Unattended;
 
-impl Operator for Unattended {
-    fn tell(&self, _words: &str) {}
-}
+impl Operator for Unattended {}
 
 impl News {
     /// The risk of a group, if there is one.
     #[must_use]
     pub fn risk(group: &GroupStatus) -> Option<News> {
-        Some(News::Group(group.risk()?, group.remedy()))
-    }
-}
-
-impl dyn Operator + '_ {
-    /// Reports the news, and returns the text.
-    pub(crate) fn say(&self, news: &News) -> String {
-        let words = self.words(news);
-        self.tell(&words);
-        words
+        Some(News::Group(GroupChange::Risk, group.risk()?, group.remedy()))
     }
 
-    /// Reports a sentence.
-    pub(crate) fn note(&self, text: fmt::Arguments<'_>) {
-        self.say(&News::Note(text.to_string()));
+    /// The text of news that the service itself makes.
+    fn fmt_of_service(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            News::Started { volumes, .. } => write!(f, "the service begins with {volumes} volumes"),
+            News::Recovered { chunks: 0, .. } => {
+                f.write_str("the pool is open; nothing was replayed")
+            }
+            News::Recovered { chunks, .. } => {
+                write!(f, "the pool is open; recovery replayed {chunks} chunks")
+            }
+            News::DeviceChanged { change, device, .. } => match *change {
+                "drain_began" => write!(f, "{device}: the drain has begun"),
+                "keep" => write!(f, "{device}: the drain was ended, the device stays"),
+                "replace" => write!(f, "{device} is a member of its group, and will be filled"),
+                change => write!(f, "{device}: {change} is done"),
+            },
+            News::Drained(device) => write!(f, "{device}: drained, it can be detached"),
+            News::Client(ClientEvent { client, export, is_over: false }) => {
+                write!(f, "{client} uses volume `{export}`")
+            }
+            News::Client(ClientEvent { client, export, is_over: true }) => {
+                write!(f, "{client} has left volume `{export}`")
+            }
+            News::Throttled(volume, true) => {
+                write!(f, "volume `{volume}`: requests wait for its limits")
+            }
+            News::Throttled(volume, false) => {
+                write!(f, "volume `{volume}`: no request has waited for its limits for a minute")
+            }
+            News::Checkpoint { pages } => write!(f, "a checkpoint of {pages} pages is durable"),
+            News::Stopping => f.write_str("the stop has begun"),
+            News::Stopped(_) => f.write_str("the pool is closed"),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Reports a pool's events as news, and keeps events that are part of the status.
 pub(crate) fn listener(
-    operator: Arc<dyn Operator>,
+    log: Log,
     health: Arc<Health>,
     devices: Devices,
     records: Option<Sender<ScrubRecord>>,
 ) -> thermocline_runtime::Listener {
-    let (mut damaged, mut last) = (0_u64, None);
+    let (mut damaged, mut last, mut scrubs) = (0_u64, None, false);
     Box::new(move |event| {
         let news = match event {
             Event::Trouble(trouble) => {
@@ -167,7 +237,10 @@ pub(crate) fn listener(
             }
             Event::Notice(Notice::Retired(unit)) => News::Retired(unit),
             Event::Notice(Notice::Failed) => News::Failed { trouble: last, damaged },
+            Event::Notice(Notice::Checkpoint { pages }) => News::Checkpoint { pages },
             Event::Notice(_) => return,
+            Event::Throttled(volume, now) => News::Throttled(volume.to_string(), now),
+            Event::Drained(device) => News::Drained(devices.path_of(device)),
             Event::Fullness(fullness) => News::Fullness(FullnessReport::new(&fullness)),
             Event::Lost(what) => News::LostFile(what),
             Event::Overdue(now) => {
@@ -177,15 +250,16 @@ pub(crate) fn listener(
             Event::Scrub(record) => {
                 // The thread that stores records lives as long as the pool.
                 records.iter().for_each(|records| _ = records.send(record));
-                let ScrubRecord { last: Some(last), current: None } = record else { return };
-                if last.found.damaged + last.found.mended == 0 {
-                    return;
+                let ScrubRecord { last, current } = record;
+                match (std::mem::replace(&mut scrubs, current.is_some()), current, last) {
+                    (false, Some(_), _) => News::ScrubBegan,
+                    (_, None, Some(last)) => News::Scrub(last),
+                    _ => return,
                 }
-                News::Scrub(last)
             }
             Event::Wear(status) => News::Wear(WearReport::new(&status)),
         };
-        let words = operator.say(&news);
+        let words = log.say(&news);
         if matches!(news, News::Failed { .. } | News::LostFile(_)) {
             health.fail(words);
         }

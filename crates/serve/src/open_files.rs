@@ -2,7 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{Operator, http};
+use crate::http;
+use crate::log::Log;
 
 /// Files of the device, sockets and libraries (chosen, not measured), and connections of HTTP.
 const OTHERS: u64 = 64 + 2 * http::CONNECTIONS as u64;
@@ -19,10 +20,10 @@ pub fn allowed() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum
 }
 
-/// Raises the limit of open files to the need of `connections`, or to the allowed maximum. The operator is told if the
-/// maximum is too low. Shells and systemd set 1024 to protect programs that use `select(2)`; this program does not call
+/// Raises the limit of open files to the need of `connections`, or to the allowed maximum. A maximum that is too
+/// low is logged. Shells and systemd set 1024 to protect programs that use `select(2)`; this program does not call
 /// `select`.
-pub(crate) fn raise_for(connections: usize, operator: &dyn Operator) {
+pub(crate) fn raise_for(connections: usize, log: &Log) {
     let needed = needed(connections);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let Some(current) = current.filter(|&current| current < needed) else { return };
@@ -31,7 +32,7 @@ pub(crate) fn raise_for(connections: usize, operator: &dyn Operator) {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(to), maximum });
     let limit = if raised.is_ok() { to } else { current };
     if limit < needed {
-        operator.note(format_args!(
+        log.warn(format_args!(
             "{limit} files may be open; {connections} connections want {needed}"
         ));
     }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -15,7 +14,8 @@ use thermocline_runtime::{
     ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Settings,
 };
 
-use crate::{Error, Operator, date, sockets};
+use crate::log::Log;
+use crate::{Error, date, sockets};
 
 /// End of the name of the file that has the record.
 const RECORD: &str = "scrub.json";
@@ -44,24 +44,24 @@ impl ScrubRecorder {
     pub fn start(
         settings: &Settings,
         pool: PoolId,
-        operator: &Arc<dyn Operator>,
+        log: &Log,
     ) -> Result<Option<(ScrubSchedule, ScrubRecorder)>, Error> {
         let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
         let path = sockets::beside(settings.file(), RECORD);
         let record = match load(&path, pool) {
             Ok(record) => record,
             Err(error) => {
-                operator.note(format_args!("{error}: the pool counts as never scrubbed"));
+                log.warn(format_args!("{error}: the pool counts as never scrubbed"));
                 ScrubRecord::default()
             }
         };
         let (records, receiver) = channel();
-        let operator = Arc::clone(operator);
+        let log = log.clone();
         let run = move || {
             for record in receiver {
                 if let Err(error) = store(&path, pool, record) {
                     let path = path.display();
-                    operator.note(format_args!(
+                    log.warn(format_args!(
                         "{path} cannot be written: {error}: a restart will repeat the scrub"
                     ));
                 }

@@ -4,7 +4,7 @@ use std::net::ToSocketAddrs as _;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thermocline_nbd::{Limits, Server, Stopper};
 use thermocline_runtime::opening::{self, Opened, short_of_fast};
@@ -18,6 +18,7 @@ use thermocline_types::Bytes;
 use crate::devices::{Devices, End};
 use crate::files::Files;
 use crate::http::Site;
+use crate::log::Log;
 use crate::news::{self, Unattended};
 use crate::scrubs::ScrubRecorder;
 use crate::sockets::{SocketFile, Sockets};
@@ -57,7 +58,7 @@ pub struct PoolServer {
     tap: Tap,
     uris: Vec<String>,
     health: Arc<Health>,
-    operator: Arc<dyn Operator>,
+    log: Log,
     stop: Stop,
     patience: Duration,
     systemd: bool,
@@ -76,6 +77,7 @@ impl PoolServer {
     /// When the pool does not open, an address cannot be had, or the system refuses a thread.
     pub fn open(settings: &Settings, options: Options) -> Result<PoolServer, Error> {
         let Options { read_only, systemd, operator, stop } = options;
+        let log = Log::new(operator, settings.file());
         let serve = settings.serve.clone();
         let sockets = Sockets::open(settings, systemd)?;
         let kept = Kept::take()?;
@@ -83,38 +85,43 @@ impl PoolServer {
         let closer = closer.map_err(Error::io("no thread to close the pool"))?;
         let site = status_socket(settings.file());
         let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
-        warn_of_http(&serve, &*operator);
+        warn_of_http(&serve, &log);
         let opened = if read_only {
             opening::to_read(settings)?
         } else {
             opening::to_write(settings, false)?
         };
-        let tap = Tap::new(Arc::clone(&operator));
+        let tap = Tap::new(log.clone());
         if let Some(path) = &serve.record_trace {
             let path = tap.start(path)?;
-            operator.note(format_args!("requests are recorded in {}", path.display()));
+            log.note(format_args!("requests are recorded in {}", path.display()));
         }
-        tell_differences(&opened, settings, &*operator);
+        let (chunks, entries) = opened.replayed;
+        log.say(&News::Recovered { chunks, entries, took: opened.took });
+        tell_differences(&opened, settings, &log);
         let health = Arc::new(Health::default());
         let end = End { health: Arc::clone(&health), stop: stop.handle() };
-        let devices = Devices::new(settings.clone(), opened.groups, end, Arc::clone(&operator));
+        let devices = Devices::new(settings.clone(), opened.groups, end, log.clone());
+        let id = opened.driver.engine().pool_id().to_string();
         let (pool, scrub_recorder) =
-            start(opened.driver, settings, read_only, &health, &devices, &operator)?;
-        let limits = limits(&serve, &*operator);
+            start(opened.driver, settings, read_only, &health, &devices, &log)?;
+        let limits = limits(&serve, &log);
         let volumes = pool.volume_names();
         let found = volumes.iter().filter_map(|name| pool.volume(name.as_str()));
         let exports = Exports::new(found.map(|one| tap.on(export(one, read_only))).collect());
         let fuse = serve.fuse.as_deref();
-        let mounted = Files::mount(fuse, &exports, &volumes, read_only, &operator)?;
+        let mounted = Files::mount(fuse, &exports, &volumes, read_only, &log)?;
         let (listeners, reach, mut sockets) = sockets.into_listeners();
         let reach = reach.and_files_in(mounted.path());
         let server = Server::new(listeners, exports.clone(), limits)?;
+        let clients = log.clone();
+        let server = server.watched_by(move |event| clients.client(event));
         let stopper = server.stopper();
         let registered = pool.register(Box::new(PolledServer(server)));
         registered
             .map_err(|_| Error::Broken("the pool failed before its server began".to_owned()))?;
         for name in settings.set_limits(&pool) {
-            operator.note(format_args!("limits are stated of `{name}`, which is no volume"));
+            log.warn(format_args!("limits are stated of `{name}`, which is no volume"));
         }
         let pool = Arc::new(pool);
         let uris = reach.uris(&volumes);
@@ -122,6 +129,7 @@ impl PoolServer {
         let state = State::new(&pool, &exports, &stopper, &health, reach, devices, tap_);
         sockets.push(site.serve(&state, !read_only)?);
         let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+        log.say(&News::Started { id, volumes: volumes.len() });
         Ok(PoolServer {
             pool,
             stopper,
@@ -129,7 +137,7 @@ impl PoolServer {
             tap,
             uris,
             health,
-            operator,
+            log,
             stop,
             patience,
             systemd,
@@ -158,7 +166,7 @@ impl PoolServer {
     /// # Errors
     /// [`Error::Broken`] if the pool failed, or was not closed in time.
     pub fn run(self) -> Result<(), Error> {
-        let PoolServer { pool, stopper, mounted, tap, health, operator, mut stop, .. } = self;
+        let PoolServer { pool, stopper, mounted, tap, health, log, mut stop, .. } = self;
         let tell = |state| {
             if self.systemd {
                 systemd::notify(state);
@@ -166,12 +174,14 @@ impl PoolServer {
         };
         tell("READY=1");
         stop.begun(self.patience);
+        let began = Instant::now();
+        log.say(&News::Stopping);
         drop(self.kept);
         tell("STOPPING=1");
         // Requests that wait for a limit are to be answered in time.
         pool.lift_limits();
         stopper.stop();
-        wait_for_clients(&mut stop, &stopper, mounted, &operator);
+        wait_for_clients(&mut stop, &stopper, mounted, &log);
         drop(self.sockets);
         let closed = close(pool, self.closer, &mut stop);
         tap.stop(self.patience);
@@ -180,7 +190,11 @@ impl PoolServer {
         drop(self.scrub_recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
         match health.failure() {
             Some(failure) => Err(Error::Broken(failure.to_owned())),
-            None => closed,
+            None => {
+                closed?;
+                log.say(&News::Stopped(began.elapsed()));
+                Ok(())
+            }
         }
     }
 }
@@ -193,48 +207,42 @@ fn start(
     read_only: bool,
     health: &Arc<Health>,
     devices: &Devices,
-    operator: &Arc<dyn Operator>,
+    log: &Log,
 ) -> Result<(Pool, Option<JoinHandle<()>>), Error> {
     let id = driver.engine().pool_id();
-    let scrubs = if read_only { None } else { ScrubRecorder::start(settings, id, operator)? };
+    let scrubs = if read_only { None } else { ScrubRecorder::start(settings, id, log)? };
     let (scrubs, recorder) = scrubs.unzip();
     let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
-    let (told, health) = (Arc::clone(operator), Arc::clone(health));
-    let listener = news::listener(told, health, devices.clone(), records);
+    let listener = news::listener(log.clone(), Arc::clone(health), devices.clone(), records);
     let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
     let pool = Pool::start_with(driver, listener, &upkeep);
     Ok((pool.map_err(Error::io("no thread for the pool"))?, recorder))
 }
 
 /// Tells the differences between the settings and the pool.
-fn tell_differences(opened: &Opened<AnyStorage>, settings: &Settings, operator: &dyn Operator) {
-    opened.notes.iter().for_each(|note| _ = operator.say(&News::Opening(note.clone())));
+fn tell_differences(opened: &Opened<AnyStorage>, settings: &Settings, log: &Log) {
+    opened.notes.iter().for_each(|note| _ = log.say(&News::Opening(note.clone())));
     let volumes = opened.sizes();
     if let Some(short) = short_of_fast(&opened.config, &volumes) {
-        operator.say(&News::ShortOfFast(short));
+        log.say(&News::ShortOfFast(short));
     }
     // The pool was formatted with other settings, or has more volumes by now: it is served in any case.
     if let Err(little) = settings.enough_memory(&opened.config, volumes.iter().copied()) {
-        operator.say(&News::LittleMemory(little));
+        log.say(&News::LittleMemory(little));
     }
 }
 
 /// Limits of the server; the process may have as many files open as that takes.
-fn limits(serve: &ServeSettings, operator: &dyn Operator) -> Limits {
+fn limits(serve: &ServeSettings, log: &Log) -> Limits {
     let default = Limits::default();
     let connections = serve.connections.unwrap_or(default.connections);
-    open_files::raise_for(connections, operator);
+    open_files::raise_for(connections, log);
     Limits { connections, ..default }
 }
 
 /// Waits until all clients have their answers and the files are unmounted, within bounds.
-fn wait_for_clients(
-    stop: &mut Stop,
-    stopper: &Stopper,
-    mounted: Files,
-    operator: &Arc<dyn Operator>,
-) {
-    let unmounting = mounted.unmount(operator);
+fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, mounted: Files, log: &Log) {
+    let unmounting = mounted.unmount(log);
     let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
     let waited = stop.wait(|| stopper.is_over() && unmounted());
     for (done, what) in [
@@ -242,15 +250,15 @@ fn wait_for_clients(
         (unmounted(), "the files were not unmounted"),
     ] {
         if let Some(why) = waited.why().filter(|_| !done) {
-            operator.note(format_args!("{what} {why}"));
+            log.warn(format_args!("{what} {why}"));
         }
     }
 }
 
 /// Warns of an address that shows status and metrics to others.
-fn warn_of_http(serve: &ServeSettings, operator: &dyn Operator) {
+fn warn_of_http(serve: &ServeSettings, log: &Log) {
     if let Some(http) = serve.http.as_deref().filter(|http| is_for_all(http)) {
-        operator.note(format_args!(
+        log.warn(format_args!(
             "status and metrics at {http} are read by whoever reaches this machine: names of volumes and paths of devices \
              are in them"
         ));

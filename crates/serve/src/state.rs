@@ -343,7 +343,7 @@ impl State {
                 "nothing can be changed: {failure}; stop the service, see to that, and say this again: the pool need \
                  not be served for it"
             ),
-            (error, _) => self.devices.operator().reason(error),
+            (error, _) => self.devices.log().operator().reason(error),
         }
     }
 

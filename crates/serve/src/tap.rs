@@ -19,7 +19,8 @@ use thermocline_target::{BlockTarget, Completion, Export, Extent, Info, Request}
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
 
-use crate::{Error, Operator};
+use crate::Error;
+use crate::log::Log;
 
 /// Requests that may wait to be written: 3 MiB. Chosen, not measured.
 const QUEUE: usize = 1 << 16;
@@ -62,7 +63,7 @@ pub struct Recorder {
 pub struct Tap(Arc<Slot>);
 
 struct Slot {
-    operator: Arc<dyn Operator>,
+    log: Log,
     /// Whether a queue exists; checked by each request.
     is_on: AtomicBool,
     queue: RwLock<Option<LineQueue>>,
@@ -102,25 +103,24 @@ impl Recorder {
     ///
     /// # Errors
     /// If the file cannot be created.
-    fn start(path: &Path, operator: &Arc<dyn Operator>) -> Result<Recorder, Error> {
+    fn start(path: &Path, log: &Log) -> Result<Recorder, Error> {
         let (file, path) = new_file(path)?;
-        Ok(Recorder::to(file, &path, operator)?)
+        Ok(Recorder::to(file, &path, log)?)
     }
 
     /// Records into `file`, which is at `path`.
-    fn to(file: File, path: &Path, operator: &Arc<dyn Operator>) -> io::Result<Recorder> {
+    fn to(file: File, path: &Path, log: &Log) -> io::Result<Recorder> {
         let (sender, lines) = mpsc::sync_channel(QUEUE);
         let (told, end) = mpsc::sync_channel(1);
         let queue = LineQueue { began: Instant::now(), sender, left_out: Arc::default() };
-        let operator = Arc::clone(operator);
-        let mut output =
-            Output { file, packing: Packing::of(path), operator: Arc::clone(&operator) };
+        let log = log.clone();
+        let mut output = Output { file, packing: Packing::of(path), log: log.clone() };
         let (left_out, path) = (Arc::clone(&queue.left_out), path.to_owned());
         let named = path.clone();
         let write = move || {
             let written = output.write(&lines, &left_out, &named);
             if let Err(error) = &written {
-                operator.note(format_args!(
+                log.warn(format_args!(
                     "{}: the trace cannot be written: {error}; nothing more is recorded, the pool is served on",
                     named.display()
                 ));
@@ -133,7 +133,7 @@ impl Recorder {
     }
 
     /// Writes queued lines and reports the contents of the trace, within `patience`.
-    fn finish(self, patience: Duration, operator: &dyn Operator) {
+    fn finish(self, patience: Duration, log: &Log) {
         let Recorder { queue, path, end } = self;
         let began = Instant::now();
         // A queue that is full of lines empties, unless the file's device hangs.
@@ -146,14 +146,14 @@ impl Recorder {
         let path = path.display();
         match end.recv_timeout(patience.saturating_sub(began.elapsed())) {
             Ok(Ok(count)) if left_out == 0 => {
-                operator.note(format_args!("{count} requests are recorded in {path}"));
+                log.note(format_args!("{count} requests are recorded in {path}"));
             }
-            Ok(Ok(count)) => operator.note(format_args!(
+            Ok(Ok(count)) => log.note(format_args!(
                 "{count} requests are recorded in {path}; {left_out} are left out, for writing it took too long"
             )),
             Ok(Err(_)) => {}
             Err(_) => {
-                operator.note(format_args!("{path}: the end of the trace was not written in time"));
+                log.warn(format_args!("{path}: the end of the trace was not written in time"));
             }
         }
     }
@@ -161,10 +161,10 @@ impl Recorder {
 
 impl Tap {
     /// Records nothing yet.
-    pub fn new(operator: Arc<dyn Operator>) -> Tap {
+    pub fn new(log: Log) -> Tap {
         let (is_on, queue, recorder) =
             (AtomicBool::new(false), RwLock::default(), Mutex::default());
-        Tap(Arc::new(Slot { operator, is_on, queue, recorder }))
+        Tap(Arc::new(Slot { log, is_on, queue, recorder }))
     }
 
     /// Begins to record into a new file at `path`. Returns the file, which has a number where that is taken.
@@ -179,7 +179,7 @@ impl Tap {
                 "a trace is being recorded already, in {other}: end that first"
             )));
         }
-        let new = Recorder::start(path, &self.0.operator)?;
+        let new = Recorder::start(path, &self.0.log)?;
         let path = new.path.clone();
         self.hand(Some(new.queue.clone()));
         *recorder = Some(new);
@@ -192,7 +192,7 @@ impl Tap {
         let recorder = self.recorder().take()?;
         self.hand(None);
         let path = recorder.path.clone();
-        recorder.finish(patience, &*self.0.operator);
+        recorder.finish(patience, &self.0.log);
         Some(path)
     }
 
@@ -331,7 +331,7 @@ impl Packing {
 struct Output {
     file: File,
     packing: Packing,
-    operator: Arc<dyn Operator>,
+    log: Log,
 }
 
 impl Output {
@@ -367,7 +367,7 @@ impl Output {
             }
             if !is_said && left_out.load(Ordering::Relaxed) > 0 {
                 is_said = true;
-                self.operator.note(format_args!(
+                self.log.warn(format_args!(
                     "{}: requests come faster than they can be recorded; some are left out",
                     path.display()
                 ));
@@ -396,8 +396,12 @@ mod tests {
     use super::*;
     use crate::news::Unattended;
 
+    fn log() -> Log {
+        Log::new(Arc::new(Unattended), Path::new("pool.toml"))
+    }
+
     fn tap() -> Tap {
-        Tap::new(Arc::new(Unattended))
+        Tap::new(log())
     }
 
     fn queue(room: usize) -> (LineQueue, Receiver<Message>) {
@@ -433,8 +437,7 @@ mod tests {
     #[test]
     fn a_device_that_is_full_ends_the_recording_and_nothing_else() {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
-        let recorder =
-            Recorder::to(file, Path::new("t.csv"), &(Arc::new(Unattended) as _)).expect("a thread");
+        let recorder = Recorder::to(file, Path::new("t.csv"), &log()).expect("a thread");
         let target = Arc::new(Memory::new(Bytes::mib(1), Bytes::BLOCK));
         let tap = tap();
         tap.hand(Some(recorder.queue.clone()));
@@ -451,7 +454,7 @@ mod tests {
         queue.sender.send(Message::End).expect("room for one");
         let (_told, end) = sync_channel(1);
         let path = PathBuf::from("t.csv");
-        Recorder { queue, path, end }.finish(Duration::from_millis(50), &Unattended);
+        Recorder { queue, path, end }.finish(Duration::from_millis(50), &log());
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub fn of_news(news: &News) -> String {
             because_of_damage(*damaged)
         ),
         News::Fullness(report) if !report.is_normal() => format!("{report}; {ROOM}"),
-        News::Group(text, remedy) => with(text, remedy.as_ref()),
+        News::Group(_, text, remedy) => with(text, remedy.as_ref()),
         News::LostFile(what) => format!("{what}: {LOST_FILE}"),
         news => news.to_string(),
     }

@@ -1,6 +1,7 @@
 //! `thermocline serve`.
 
 mod daemon;
+mod log;
 mod signals;
 
 use std::os::unix::process::CommandExt as _;
@@ -15,8 +16,9 @@ use clap::builder::RangedU64ValueParser;
 use thermocline_runtime::{ServeSettings, Settings};
 use thermocline_serve::{Error, News, Operator, Options, PoolServer, Stop};
 
+use self::log::LogArgs;
 use super::advice::{self, note, worded};
-use super::{CODES, print, say};
+use super::{CODES, print};
 
 /// Arguments of `serve`.
 #[derive(Args)]
@@ -107,6 +109,8 @@ served, the exit code is the same as without --daemon. Messages are appended to 
     /// its volumes
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60", conflicts_with = "daemon")]
     wait: Option<u64>,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// `thermocline serve`.
@@ -123,11 +127,12 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         rustix::process::setsid()?;
     }
     settings.serve = args.over(&settings.serve);
+    args.log.start();
     // From here on a signal only requests a stop.
     let stop = Stop::default();
     signals::stop_at_signals(stop.handle())?;
     let file = args.settings.clone();
-    let operator = Arc::new(StandardError { file: file.clone() });
+    let operator = Arc::new(CommandLine { file: file.clone() });
     let options = Options { read_only: args.read_only, systemd: true, operator, stop };
     let server = PoolServer::open(&settings, options).map_err(|error| worded(&file, error))?;
     let ready = args.detached.then_some(daemon::READY);
@@ -137,13 +142,13 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An operator who reads standard error.
-struct StandardError {
+/// The words of the command line.
+struct CommandLine {
     /// The settings.
     file: PathBuf,
 }
 
-impl Operator for StandardError {
+impl Operator for CommandLine {
     fn words(&self, news: &News) -> String {
         let check = format!(
             "stop the service, and `thermocline check {}` names volumes and offsets",
@@ -159,10 +164,6 @@ impl Operator for StandardError {
 
     fn reason(&self, error: Error) -> String {
         advice::told(&worded(&self.file, error))
-    }
-
-    fn tell(&self, words: &str) {
-        say(format_args!("{words}"));
     }
 }
 

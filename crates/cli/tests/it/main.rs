@@ -33,6 +33,7 @@ mod serve_fuse;
 mod serve_hostile;
 mod serve_kill;
 mod serve_live_page;
+mod serve_log;
 mod serve_metrics;
 mod serve_mirror;
 mod serve_mistakes;

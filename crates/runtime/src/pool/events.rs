@@ -5,6 +5,8 @@ use std::ops::Range;
 use thermocline_engine::{Extent, Notice};
 use thermocline_format::{BLOCK_BYTES, Location, VolumeName};
 
+use thermocline_types::DeviceId;
+
 use super::scrubbing::unix_seconds;
 use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, WearStatus};
 use crate::Trouble;
@@ -28,6 +30,10 @@ pub enum Event {
     /// A device completes commands too late, as [`crate::storage::Storage::overdue`]; `None` when all devices are in
     /// time again.
     Overdue(Option<String>),
+    /// The limits of a volume hold requests back; `false`: no longer. Each volume changes at most twice a minute.
+    Throttled(VolumeName, bool),
+    /// A drained device is empty and can be detached.
+    Drained(DeviceId),
     /// A scheduled scrub has begun, progressed or ended: the record must be stored.
     Scrub(ScrubRecord),
 }

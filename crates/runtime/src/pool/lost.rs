@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use thermocline_engine::HostRequest;
+use thermocline_format::DeviceState;
+use thermocline_types::DeviceId;
 
 use super::{Event, Service};
 use crate::Buffer;
@@ -14,6 +16,8 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     looked: Option<Instant>,
+    /// Drained devices that were reported as empty.
+    empty: Vec<DeviceId>,
     is_lost: bool,
     is_late: bool,
 }
@@ -48,6 +52,29 @@ impl Service {
         if late.is_some() != self.lost.is_late {
             self.lost.is_late = late.is_some();
             (self.listener)(Event::Overdue(late));
+        }
+        self.report_empty_devices();
+        self.report_limits(now);
+    }
+
+    fn report_empty_devices(&mut self) {
+        let engine = self.driver.engine();
+        let geometry = engine.geometry();
+        let drains = |device: &DeviceId| geometry.device(*device).state == DeviceState::Draining;
+        let draining = geometry.present().map(|(device, _)| device).filter(drains);
+        let empty = draining.filter(|&device| engine.units_in_use(device) == 0).collect();
+        let before = std::mem::replace(&mut self.lost.empty, empty);
+        for device in self.lost.empty.iter().filter(|device| !before.contains(device)) {
+            (self.listener)(Event::Drained(*device));
+        }
+    }
+
+    fn report_limits(&mut self, now: Instant) {
+        for (volume, is_throttled) in self.waiting.throttling(now) {
+            let state = self.shared.volumes().get(&volume).cloned();
+            if let Some(state) = state {
+                (self.listener)(Event::Throttled(state.name.clone(), is_throttled));
+            }
         }
     }
 }

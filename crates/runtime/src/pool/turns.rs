@@ -52,6 +52,10 @@ const MOST_SHARES: u32 = 1000;
 /// second. Chosen.
 const LEAST_BANDWIDTH: u64 = Bytes::BLOCK.0;
 
+/// Time without a held request after which a volume is no longer throttled. Chosen, so that a flood of requests causes few
+/// reports.
+const UNHELD: Duration = Duration::from_secs(60);
+
 /// Time for which an unused allowance accumulates. Chosen: bursts are shorter than people notice.
 const SAVED: Duration = Duration::from_millis(100);
 
@@ -219,6 +223,10 @@ struct Line<J> {
     slots: u64,
     requests: Option<Bucket>,
     bytes: Option<Bucket>,
+    /// When a limit last held a request.
+    held_at: Option<Instant>,
+    /// Whether the volume is reported as throttled.
+    is_throttled: bool,
 }
 
 impl<J> Line<J> {
@@ -231,6 +239,8 @@ impl<J> Line<J> {
             slots: 0,
             requests: None,
             bytes: None,
+            held_at: None,
+            is_throttled: false,
         }
     }
 
@@ -343,6 +353,20 @@ impl<J> Turns<J> {
         self.round.is_empty()
     }
 
+    /// Volumes whose limits began to hold requests, or ceased to, since the last call.
+    pub(super) fn throttling(&mut self, now: Instant) -> Vec<(u32, bool)> {
+        let mut changed = Vec::new();
+        for (&volume, line) in &mut self.lines {
+            let unheld = line.held_at.map(|at| now.saturating_duration_since(at));
+            let is_throttled = unheld.is_some_and(|unheld| unheld < UNHELD);
+            if is_throttled != line.is_throttled {
+                line.is_throttled = is_throttled;
+                changed.push((volume, is_throttled));
+            }
+        }
+        changed
+    }
+
     /// Takes the next request.
     pub(super) fn next(&mut self, now: Instant) -> Turn<J> {
         let (mut passed, mut soonest, mut full) = (0, None::<Instant>, false);
@@ -355,6 +379,7 @@ impl<J> Turns<J> {
                 // A volume held by a limit or by room accumulates no deficit.
                 line.deficit = 0;
                 if ready > now {
+                    line.held_at = Some(now);
                     soonest = Some(soonest.map_or(ready, |soonest| soonest.min(ready)));
                 } else {
                     full = true;

@@ -162,8 +162,34 @@ impl GroupStatus {
     }
 }
 
-/// Receives notices of a group for an operator, on the thread of its pool.
-type Listener = Box<dyn FnMut(&str, Option<&Remedy>) + Send>;
+/// The kind of a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupChange {
+    /// A member failed, or its data is not trusted.
+    MemberLost,
+    /// A member is being filled.
+    RepairBegan,
+    /// All members are current.
+    RepairEnded,
+    /// Wrong or unreadable bytes of a member were rewritten.
+    Healed,
+    /// Data is at risk for another reason.
+    Risk,
+}
+
+/// A fact about a group for an operator.
+#[derive(Clone, Debug)]
+pub struct GroupNotice {
+    /// Its kind.
+    pub change: GroupChange,
+    /// One sentence.
+    pub text: String,
+    /// The step that ends the risk.
+    pub remedy: Option<Remedy>,
+}
+
+/// Receives notices of a group, on the thread of its pool.
+type Listener = Box<dyn FnMut(GroupNotice) + Send>;
 
 /// State shared by the group and its handles.
 pub(super) struct Shared {
@@ -176,7 +202,7 @@ pub(super) struct Shared {
     wake: Option<Waker>,
     listener: Option<Listener>,
     /// Notices before the first listener.
-    unheard: VecDeque<(String, Option<Remedy>)>,
+    unheard: VecDeque<GroupNotice>,
 }
 
 /// A handle of a group. Clones share one group.
@@ -230,7 +256,7 @@ impl Group {
     /// Sends all notices to `listener`, including those since the opening.
     pub fn listen(&self, mut listener: Listener) {
         let mut shared = self.shared();
-        shared.unheard.drain(..).for_each(|(text, remedy)| listener(&text, remedy.as_ref()));
+        shared.unheard.drain(..).for_each(&mut listener);
         shared.listener = Some(listener);
     }
 
@@ -277,15 +303,16 @@ impl Group {
         self.shared().wake = Some(wake);
     }
 
-    pub(super) fn say(&self, text: &str, remedy: Option<Remedy>) {
+    pub(super) fn say(&self, change: GroupChange, text: &str, remedy: Option<Remedy>) {
         /// Chosen, not measured.
         const MOST: usize = 64;
         let mut shared = self.shared();
         let text = format!("{} `{}`: {text}", shared.status.kind.name(), shared.status.name);
+        let notice = GroupNotice { change, text, remedy };
         let Shared { listener, unheard, .. } = &mut *shared;
         match listener {
-            Some(listener) => listener(&text, remedy.as_ref()),
-            None if unheard.len() < MOST => unheard.push_back((text, remedy)),
+            Some(listener) => listener(notice),
+            None if unheard.len() < MOST => unheard.push_back(notice),
             None => {}
         }
     }

@@ -253,3 +253,21 @@ fn limits_below_a_block_or_a_request_per_second_are_none_to_live_with() {
     let least = VolumeLimits { iops: Some(1), bandwidth: Some(4096), ..none };
     assert_eq!(least.check(), Ok(()));
 }
+
+#[test]
+fn a_flood_over_a_limit_is_two_changes_of_state() {
+    let (mut turns, begin) = (Turns::default(), Instant::now());
+    let after = |seconds: u64| begin + Duration::from_secs(seconds);
+    turns.set_limits(1, VolumeLimits { iops: Some(10), ..VolumeLimits::default() }, begin);
+    turns.push(1, write(4096), 0);
+    order(&mut turns, usize::MAX, after(1));
+    assert_eq!(turns.throttling(after(1)), [], "no request was held");
+    (0..200).for_each(|job| turns.push(1, write(4096), job));
+    let mut changes = Vec::new();
+    for second in 2..120 {
+        order(&mut turns, usize::MAX, after(second));
+        changes.extend(turns.throttling(after(second)).into_iter().map(|one| (second, one)));
+    }
+    let [(2, (1, true)), (ended, (1, false))] = changes[..] else { panic!("{changes:?}") };
+    assert!(ended >= 62, "{ended}");
+}

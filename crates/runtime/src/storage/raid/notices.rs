@@ -2,7 +2,7 @@
 
 use thermocline_array::{ArrayNotice, MemberState};
 
-use super::super::{Fault, GroupKind};
+use super::super::{Fault, GroupChange, GroupKind};
 use super::Raid;
 use crate::Remedy;
 
@@ -14,7 +14,7 @@ impl Raid {
         }
         let remedy = matches!(notice, ArrayNotice::Failed { .. }).then_some(Remedy::ReplaceMember);
         let text = self.text_of(notice);
-        self.group.say(&text, remedy);
+        self.group.say(change(notice), &text, remedy);
     }
 
     fn text_of(&self, notice: &ArrayNotice) -> String {
@@ -81,5 +81,18 @@ impl Raid {
                 format!("no label can be written ({}), so writing stops", Fault::from(fault))
             }
         }
+    }
+}
+
+const fn change(notice: &ArrayNotice) -> GroupChange {
+    match notice {
+        ArrayNotice::Fills { .. } => GroupChange::RepairBegan,
+        ArrayNotice::AllCurrent => GroupChange::RepairEnded,
+        ArrayNotice::Failed { .. } | ArrayNotice::Distrusted { .. } => GroupChange::MemberLost,
+        ArrayNotice::Healed { .. } => GroupChange::Healed,
+        ArrayNotice::CannotDoWithout { .. }
+        | ArrayNotice::NotCompared { .. }
+        | ArrayNotice::NotFilled { .. }
+        | ArrayNotice::NoLabel { .. } => GroupChange::Risk,
     }
 }
