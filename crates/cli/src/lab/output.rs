@@ -85,7 +85,9 @@ impl OutputArgs {
         let recorded = self.record.as_ref().map_or(Ok(()), |path| file::write(path, json));
         let reported = self.report.as_ref().map_or(Ok(()), |path| {
             let title = format!("Thermocline: {}", records[0].workload.name);
-            let workload = charts_of(input)?;
+            // An interrupted run ends at once.
+            let ended = records.iter().all(|record| record.interrupted.is_none());
+            let workload = if ended { charts_of(input)? } else { None };
             file::write(path, &render_with_workload(&title, records, workload.as_ref()))
         });
         recorded.and(reported)?;

@@ -6,19 +6,34 @@ use thermocline_record::plot::{Plot, PlotAxis, PlotLine};
 use thermocline_report::{BarChart, GridChart, PlotPage};
 use thermocline_types::Bytes;
 use thermocline_workload::profile::Profile;
+use thermocline_workload::synthetic::Limit;
 
-/// The charts of the workload `input`, read once more for them. Nothing for what can be read only once.
+/// Requests of a generator that its charts show, at most. Chosen: they take a few seconds.
+const GENERATED: u64 = 1_000_000;
+
+/// The charts of the workload `input`, read once more for them; of a long generator, of its begin. Nothing for a
+/// workload that can be read only once.
 ///
 /// # Errors
 /// When it cannot be read.
 pub fn charts_of(input: &Input) -> Result<Option<PlotPage>, Error> {
-    if let Input::Trace { path, .. } = input
-        && path.as_os_str() == "-"
-    {
-        return Ok(None);
+    let mut input = input.clone();
+    match &mut input {
+        Input::Trace { path, .. } if path.as_os_str() == "-" => return Ok(None),
+        Input::Trace { .. } => {}
+        Input::Synthetic { options, .. } => options.limit = shortened(options.limit),
     }
-    let analysis = analyze(input, None, &mut |_, _| {})?;
-    Ok(Some(charts(&analysis, Some(&heat(input, &analysis.profile)?))))
+    let analysis = analyze(&input, None, &mut |_, _| {})?;
+    Ok(Some(charts(&analysis, Some(&heat(&input, &analysis.profile)?))))
+}
+
+/// A limit within [`GENERATED`] requests, as far as it tells.
+fn shortened(limit: Limit) -> Limit {
+    match limit {
+        Limit::BytesWritten(bytes) if bytes.0 / Bytes::BLOCK.0 <= GENERATED => limit,
+        Limit::Writes(requests) | Limit::Requests(requests) if requests <= GENERATED => limit,
+        _ => Limit::Requests(GENERATED),
+    }
 }
 
 /// The charts of an analysed workload.
