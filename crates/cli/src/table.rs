@@ -144,7 +144,7 @@ const ROWS: [Row; 55] = [
 
 /// A form of tables for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Form {
+pub enum TableForm {
     /// Comma-separated values (RFC 4180)
     Csv,
     /// A table of Markdown
@@ -152,31 +152,31 @@ pub enum Form {
 }
 
 /// The table of [`show`] in a form for other programs.
-pub fn flat(records: &[RunRecord], form: Form) -> String {
+pub fn flat(records: &[RunRecord], form: TableForm) -> String {
     let heads: Vec<String> =
         std::iter::once(String::new()).chain(records.iter().map(|r| r.stack.clone())).collect();
     in_form(&heads, &rows(records), form)
 }
 
 /// A table of text in a form for other programs.
-pub fn in_form(heads: &[String], rows: &[Vec<String>], form: Form) -> String {
+pub fn in_form(heads: &[String], rows: &[Vec<String>], form: TableForm) -> String {
     let cell = |text: &String| match form {
-        Form::Csv if text.contains([',', '"', '\n']) => {
+        TableForm::Csv if text.contains([',', '"', '\n']) => {
             format!("\"{}\"", text.replace('"', "\"\""))
         }
-        Form::Csv => text.clone(),
-        Form::Markdown => text.replace('|', "\\|"),
+        TableForm::Csv => text.clone(),
+        TableForm::Markdown => text.replace('|', "\\|"),
     };
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|text| cell(&text.trim().to_owned())).collect();
         match form {
-            Form::Csv => cells.join(",") + "\n",
-            Form::Markdown => format!("| {} |\n", cells.join(" | ")),
+            TableForm::Csv => cells.join(",") + "\n",
+            TableForm::Markdown => format!("| {} |\n", cells.join(" | ")),
         }
     };
     let below = match form {
-        Form::Csv => String::new(),
-        Form::Markdown => format!("|---{}|\n", "|--:".repeat(heads.len() - 1)),
+        TableForm::Csv => String::new(),
+        TableForm::Markdown => format!("|---{}|\n", "|--:".repeat(heads.len() - 1)),
     };
     line(heads) + &below + &rows.iter().map(|row| line(row)).collect::<String>()
 }

@@ -58,7 +58,7 @@ pub struct Line {
 const LOW: f64 = 1.1;
 
 impl Headroom {
-    /// Whether separation without prediction saves wear that is worth the effort: a tenth of what is written beyond once.
+    /// Whether separation without prediction saves enough wear: a tenth of the bytes that relocation writes.
     #[must_use]
     pub fn can_gain(&self) -> bool {
         const WORTH: f64 = 0.1;

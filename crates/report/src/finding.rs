@@ -10,11 +10,11 @@ pub(crate) const TRANSIENT: &str = "<span class=\"tag warn\">transient</span>";
 /// How well a drive fits a load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Severity {
-    /// It lasts its warranty, within its rating.
+    /// The drive outlasts the warranty within the rating.
     Good,
-    /// Nothing is known against it, or it lasts its warranty in the median only.
+    /// The rating is unknown, or only the median drive outlasts the warranty.
     Unsure,
-    /// It is worn out, or its rating used up, within the warranty.
+    /// The drive wears out, or the rating is used up, within the warranty.
     Bad,
 }
 
@@ -36,7 +36,7 @@ struct Verdict {
     sentence: String,
 }
 
-/// What the run says to somebody who buys the drive: writes in the warranty against the rating.
+/// The verdict for a buyer of the drive: writes within the warranty against the rating.
 fn verdict(run: &Run<'_>) -> Verdict {
     let unknown = |sentence: &str| Verdict {
         severity: Severity::Unsure,
@@ -116,7 +116,7 @@ fn headline(runs: &[Run<'_>]) -> Option<String> {
     })
 }
 
-/// One stack: its name, its two big numbers, the verdict, what it rests on.
+/// One stack: name, two large figures, verdict, assumptions.
 fn card(run: &Run<'_>) -> String {
     let r = run.record;
     let tag = match (r.host_bytes_written, run.is_steady()) {
@@ -181,7 +181,7 @@ fn sentence(run: &Run<'_>) -> String {
         .map_or_else(String::new, |share| format!(", with the product {} full,", fullness(share)));
     let other = match full.is_empty() {
         true => "",
-        false => " For another share of data on the drive, run it with <code>--utilisation</code>.",
+        false => " A run with another utilisation has other figures.",
     };
     format!(
         "{writes}. At {} drive writes per day{full} it lasts {} years (P10\u{2013}P90: {}\u{2013}{}).{other}",

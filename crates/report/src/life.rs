@@ -1,4 +1,4 @@
-//! How long the drives last: the bar, the figures and what they rest on.
+//! Lifetimes of the drives: bar, figures and assumptions.
 
 use thermocline_record::Life;
 
@@ -58,7 +58,7 @@ fn range(life: &Life) -> Option<String> {
     ))
 }
 
-/// One stack: figures, and what they rest on.
+/// One stack: figures and assumptions.
 fn entry(run: &Run<'_>) -> String {
     let Some(life) = &run.record.life else {
         return format!(

@@ -70,7 +70,7 @@ pub(crate) const CAUSES: [CauseStyle; 16] = [
 /// Colours of equal steps in lightness, from little to much.
 pub(crate) type Ramp = [&'static str; 6];
 
-/// A colour of a ramp at a share from 0 to 1: one of some steps between its own, so that cells share colours.
+/// A colour of a ramp at a share from 0 to 1, rounded to a few steps: cells share colours.
 pub(crate) fn at(ramp: &Ramp, share: f64) -> String {
     let steps = 3.0 * (ramp.len() - 1) as f64;
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
@@ -87,7 +87,7 @@ pub(crate) fn at(ramp: &Ramp, share: f64) -> String {
     format!("#{:02X}{:02X}{:02X}", mixed[0], mixed[1], mixed[2])
 }
 
-/// Valid share: one hue, light to dark, so that it survives grey print.
+/// Valid share: one hue from light to dark, which grey print keeps.
 pub(crate) const VALID: Ramp = ["#E6EFF7", "#BDD4E9", "#8DB4D6", "#578FBE", "#25659B", "#0B3A66"];
 
 /// Wear: a different hue keeps the two maps apart.

@@ -34,7 +34,7 @@ pub struct TextTable {
     pub row_origins: Vec<String>,
 }
 
-/// Figures beside each other, such as those that others published and ours.
+/// Bars of several series, such as published figures and ours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarChart {
     /// Title of the chart.

@@ -46,8 +46,8 @@ mod tests {
         }
         assert_eq!(nearest("zipff:0.9", ["uniform", "zipf:THETA"]), Some("zipf"));
         assert_eq!(choices("rwa", ["raw", "tag"]), "there are raw, tag; did you mean `raw`?");
-        let home = |path: &str| at_home(path.as_ref(), Some("/home/ada".into()));
-        assert_eq!(home("~/x.toml"), Path::new("/home/ada/x.toml"));
+        let home = |path: &str| at_home(path.as_ref(), Some("/users/ada".into()));
+        assert_eq!(home("~/x.toml"), Path::new("/users/ada/x.toml"));
         assert_eq!(home("a/~/x"), Path::new("a/~/x"));
         assert_eq!(choices("other", ["raw", "tag"]), "there are raw, tag");
     }

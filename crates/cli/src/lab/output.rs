@@ -11,7 +11,7 @@ use thermocline_record::RunRecord;
 use thermocline_report::render_with_workload;
 
 use super::analyze::charts_of;
-use crate::table::Form;
+use crate::table::TableForm;
 use crate::{file, table};
 
 /// Where results go.
@@ -22,7 +22,7 @@ pub struct OutputArgs {
     json: bool,
     /// Print the figures as CSV or as a table of Markdown, a column for each run
     #[arg(long, value_name = "FORM", help_heading = "Output", conflicts_with = "json")]
-    table: Option<Form>,
+    table: Option<TableForm>,
     /// Write the JSON to a file as well
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     record: Option<PathBuf>,

@@ -25,7 +25,7 @@ use super::run::DECIDING;
 use crate::file;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::table::{Form, in_form, plain};
+use crate::table::{TableForm, in_form, plain};
 
 /// Help text about sweeps, with examples.
 const ABOUT: &str = "\
@@ -83,7 +83,7 @@ pub struct SweepArgs {
     json: bool,
     /// Print the figures as CSV or as a table of Markdown, a row for each combination
     #[arg(long, value_name = "FORM", help_heading = "Output", conflicts_with = "json")]
-    table: Option<Form>,
+    table: Option<TableForm>,
     /// Write an HTML report with curves or heat maps: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
@@ -345,7 +345,7 @@ impl SweepArgs {
     }
 
     /// A row for each combination, with every metric.
-    fn flat(&self, combinations: &[Combination], made: &[Made], form: Form) -> String {
+    fn flat(&self, combinations: &[Combination], made: &[Made], form: TableForm) -> String {
         let keys = self.axes.iter().map(|axis| axis.key.clone());
         let metrics = Metric::ALL.map(|metric| metric.title().to_owned());
         let heads: Vec<String> = keys.chain(metrics).collect();

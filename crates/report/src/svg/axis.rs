@@ -55,7 +55,7 @@ impl Axis {
         Axis { range, ..self }
     }
 
-    /// Where `value` lies: 0 at the start, 1 at the end. Nothing for a value that no axis has.
+    /// The place of `value`: 0 at the start, 1 at the end. `None` for a value outside the axis.
     pub fn at(&self, value: f64) -> Option<f64> {
         let (low, high) = self.range;
         let share = match self.logarithmic {

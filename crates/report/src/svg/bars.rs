@@ -8,7 +8,7 @@ use crate::text::{escape, significant, words};
 
 /// A part of a row.
 pub(crate) struct Part {
-    /// Name of its cause, which decides its look.
+    /// Name of the cause, which decides the colour.
     pub cause: String,
     /// From where to where.
     pub range: (f64, f64),
@@ -136,7 +136,7 @@ pub(crate) fn histogram(of: &Histogram<'_>) -> String {
     canvas.done(of.title, HEIGHT)
 }
 
-/// Figures beside each other: for each group a bar of each series.
+/// Bars of several series: for each group a bar of each series.
 pub(crate) struct Pairs<'a> {
     /// Title, read out in place of the picture.
     pub title: &'a str,
@@ -148,7 +148,7 @@ pub(crate) struct Pairs<'a> {
     pub groups: &'a [(String, Vec<Option<f64>>)],
 }
 
-/// Horizontal bars, one below the other in each group, so that names may be long.
+/// Horizontal bars, which leave room for long names.
 pub(crate) fn pairs(of: &Pairs<'_>) -> String {
     let values = of.groups.iter().flat_map(|(_, values)| values).flatten().copied();
     let axis = Axis::linear(of.unit, values);

@@ -23,7 +23,7 @@ pub(crate) struct Line<'a> {
 
 /// The part of a run that a mean is of.
 pub(crate) struct Window {
-    /// The line that it is about.
+    /// The style of the line in the window.
     pub style: usize,
     /// From where to where.
     pub range: [f64; 2],

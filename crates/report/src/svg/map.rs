@@ -1,5 +1,5 @@
-//! Maps of cells: the units of a drive, and grids of shades. Cells of one look are one path, so that thousands of them
-//! stay small.
+//! Maps of cells: the units of a drive, and grids of shades. Cells of one colour are one path: thousands of cells stay
+//! small.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -67,7 +67,7 @@ fn cross(strokes: &mut String, [x, y, width, height]: [f64; 4]) {
     );
 }
 
-/// Each unit: height for what is written, shade for what of that is valid, border for its state.
+/// Each unit: the height is the written share, the shade is the valid share, the border is the state.
 pub(crate) fn units(title: &str, record: &RunRecord) -> String {
     let units = &record.units;
     let layout = Layout::of(units.fill.len());

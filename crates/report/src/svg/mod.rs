@@ -22,7 +22,7 @@ pub(crate) use spans::{Span, spans};
 use crate::palette::{CAUSES, swatch};
 use crate::text::escape;
 
-/// Width of every chart in units of its own: the page scales it to the place that there is.
+/// Width of every chart in units of the chart: the page scales a chart to the width of its column.
 const WIDTH: f64 = 560.0;
 /// Height of a chart with axes.
 const HEIGHT: f64 = 300.0;

@@ -52,7 +52,7 @@ const MOST_SHARES: u32 = 1000;
 /// second. Chosen.
 const LEAST_BANDWIDTH: u64 = Bytes::BLOCK.0;
 
-/// Time without a held request after which a volume is no longer throttled. Chosen, so that a flood of requests causes few
+/// Time without a held request after which a volume is no longer throttled. Chosen: a flood of requests causes few
 /// reports.
 const UNHELD: Duration = Duration::from_secs(60);
 
