@@ -10,7 +10,7 @@ use crate::repo::{Manifest, Repo, Violation};
 /// Each crate, the crates of this workspace that it may import, and the crates from elsewhere: a full list, or `*` for
 /// all but [`BINARIES_ONLY`].
 const RULES: [(&str, &str, &str); 21] = [
-    ("types", "", "rand rand_xoshiro thiserror"),
+    ("types", "", "rand rand_xoshiro strsim thiserror"),
     ("ftl", "types", "prefetch-index"),
     ("format", "types", "crc-fast lz4_flex thiserror zerocopy"),
     ("engine", "types ftl format", "prefetch-index rustc-hash slab thiserror"),
@@ -26,9 +26,9 @@ const RULES: [(&str, &str, &str); 21] = [
     ("runtime", "types ftl format engine array nand target", "*"),
     (
         "serve",
-        "types record format engine nand workload target runtime nbd fuse",
+        "types record ftl format engine nand workload target runtime nbd fuse",
         "flate2 http-body-util hyper hyper-util listenfd rustix serde serde_json serde_path_to_error \
-         thiserror tokio zstd",
+         thiserror tokio tracing zstd",
     ),
     ("lab", "types record ftl format engine array nand workload", "*"),
     ("thermocline", "types record format engine workload lab target runtime serve", ""),
