@@ -86,19 +86,12 @@ impl PoolServer {
         let site = status_socket(settings.file());
         let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
         warn_of_http(&serve, &log);
-        let opened = if read_only {
-            opening::to_read(settings)?
-        } else {
-            opening::to_write(settings, false)?
-        };
+        let opened = opened(settings, read_only, &log)?;
         let tap = Tap::new(log.clone());
         if let Some(path) = &serve.record_trace {
             let path = tap.start(path)?;
             log.note(format_args!("requests are recorded in {}", path.display()));
         }
-        let (chunks, entries) = opened.replayed;
-        log.say(&News::Recovered { chunks, entries, took: opened.took });
-        tell_differences(&opened, settings, &log);
         let health = Arc::new(Health::default());
         let end = End { health: Arc::clone(&health), stop: stop.handle() };
         let devices = Devices::new(settings.clone(), opened.groups, end, log.clone());
@@ -217,6 +210,18 @@ fn start(
     let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
     let pool = Pool::start_with(driver, listener, &upkeep);
     Ok((pool.map_err(Error::io("no thread for the pool"))?, recorder))
+}
+
+/// Opens the pool of `settings`, and logs the recovery and each difference between settings and pool.
+fn opened(settings: &Settings, read_only: bool, log: &Log) -> Result<Opened<AnyStorage>, Error> {
+    let opened = match read_only {
+        true => opening::to_read(settings)?,
+        false => opening::to_write(settings, false)?,
+    };
+    let (chunks, entries) = opened.replayed;
+    log.say(&News::Recovered { chunks, entries, took: opened.took });
+    tell_differences(&opened, settings, log);
+    Ok(opened)
 }
 
 /// Tells the differences between the settings and the pool.
