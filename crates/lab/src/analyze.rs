@@ -210,7 +210,7 @@ mod tests {
         assert!(analysis.profile.requests > 0 && analysis.headroom.is_none());
         let heat = heat(&input, &analysis.profile).unwrap();
         let written: f64 = heat.rows.iter().flatten().sum();
-        assert_eq!(written, analysis.profile.bytes_written as f64);
+        assert!((written - analysis.profile.bytes_written as f64).abs() < 0.5, "{written}");
         assert!(!stages.is_empty() && stages.iter().all(|stage| *stage == Stage::Reading));
     }
 }
