@@ -18,12 +18,11 @@ use super::{CODES, print};
 ALWA is device bytes over host bytes. A pool with fast devices has columns for each class of devices. On simulated drives, DLWA is what they wrote to their media over what was written
 to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. A line stands for its interval, and rates are per second; the
 total is that of the last of these ratios since the service began. Requests are those of all front ends. The queue is the mean number of requests in the pool. 99 % of the reads
-and of the writes took at most the milliseconds of the last columns.
+and of the writes took at most the milliseconds of the last columns. http://HOST:PORT in place of POOL.toml asks the server of another machine, which has --http.
 
 Examples:
   thermocline stat pool.toml             one line: all since the service began
   thermocline stat pool.toml 1           a line per second, until Ctrl-C
-  thermocline stat http://HOST:9400 1    of another machine, whose server has --http
   thermocline stat pool.toml 1 --json    an object per line, schema thermocline.stat/1
 
 {CODES}"))]

@@ -112,7 +112,8 @@ fn each_change_of_a_served_pool_is_one_entry() {
         assert!(once(event)["device"].as_str().expect("a path").ends_with(path), "{event}");
     }
     assert_eq!(once("throttle_began")["volume"], "second");
-    assert_eq!((&once("full")["level"], &once("full")["bytes"]), (&"ERROR".into(), &0.into()));
+    let full = once("full");
+    assert!(full["level"] == "ERROR" && full["bytes"].as_u64() < Some(1 << 20), "{full}");
     let connected = of_event(&first, "connect");
     let volumes: Vec<&str> = connected.iter().filter_map(|one| one["volume"].as_str()).collect();
     assert_eq!(volumes, ["main", "second", "big"]);

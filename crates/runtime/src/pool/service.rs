@@ -114,10 +114,10 @@ impl Service {
             return Next::Reopen(reopening);
         }
         let more = self.has_news() || held == Held::No && !self.waiting.is_empty();
-        let hurry = closed || self.poller.is_some() || more && held != Held::Busy;
+        let at_once = closed || self.poller.is_some() || more && held != Held::Busy;
         let wait = self.wait(held);
         let mut ended = std::mem::take(&mut self.ended);
-        self.driver.poll(if hurry { Some(Duration::ZERO) } else { wait }, &mut ended);
+        self.driver.poll(if at_once { Some(Duration::ZERO) } else { wait }, &mut ended);
         let any_ended = !ended.is_empty();
         for Ended { request, result } in ended.drain(..) {
             let (answer, volume) = self.answers.remove(request.0 as usize);
@@ -163,13 +163,13 @@ impl Service {
         [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
-    /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason to hurry.
+    /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason for a turn at once.
     fn give_turn(&mut self, held: Held) {
         let news = self.has_news() || held == Held::No && !self.waiting.is_empty();
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
         let Some(poller) = &mut self.poller else { return };
-        let hurry = news || !self.driver.is_settled();
-        let wait = if hurry { Some(Duration::ZERO) } else { wait.min() };
+        let at_once = news || !self.driver.is_settled();
+        let wait = if at_once { Some(Duration::ZERO) } else { wait.min() };
         let mut devices = std::mem::take(&mut self.devices);
         self.driver.descriptors(&mut devices);
         poller.turn(wait, &devices);
