@@ -217,7 +217,7 @@ mod tests {
             ("pool.write_depth", "0", "1 to 1024"),
             ("pool.write_cache", "yes", "true or false"),
             ("log.packs", "1.5", "0 to 1"),
-            ("pool.high_watermark", "80%", "must be a number"),
+            ("pool.high_watermark", "high", "must be a number"),
             ("pool.high_watermark", "1.5", "must be 0 to 1"),
             ("pool.max_age", "0", "must be 1 to"),
             ("pool.max_age", "4294967296", "at most 4294967295"),

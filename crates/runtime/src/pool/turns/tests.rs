@@ -264,7 +264,7 @@ fn a_flood_over_a_limit_is_two_changes_of_state() {
     assert_eq!(turns.throttling(after(1)), [], "no request was held");
     (0..200).for_each(|job| turns.push(1, write(4096), job));
     let mut changes = Vec::new();
-    for second in 2..120 {
+    for second in 2..400 {
         order(&mut turns, usize::MAX, after(second));
         changes.extend(turns.throttling(after(second)).into_iter().map(|one| (second, one)));
     }
