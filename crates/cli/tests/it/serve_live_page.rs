@@ -17,6 +17,7 @@ fn rendered(served: &Served, port: u16) -> String {
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-dev-shm-usage",
             &format!("--user-data-dir={profile}"),
             "--virtual-time-budget=20000",
             "--dump-dom",

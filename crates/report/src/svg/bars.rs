@@ -35,17 +35,7 @@ pub(crate) fn rows(title: &str, unit: &str, rows: &[Row]) -> String {
     let at = |value: f64| left + axis.at(value).unwrap_or(0.0) * width;
     let bottom = ROW * rows.len() as f64 + 6.0;
     let mut canvas = Canvas::default();
-    let mut grid = String::new();
-    for value in axis.ticks() {
-        let _ = write!(grid, "M{:.1},4V{bottom}", at(value));
-        canvas.text(
-            at(value),
-            bottom + 18.0,
-            if value == 0.0 { "start" } else { "mid" },
-            &(axis.show)(value),
-        );
-    }
-    canvas.path(&grid, "class=\"grid\"");
+    canvas.grid_to(bottom, &axis, "start", at);
     for (index, row) in rows.iter().enumerate() {
         let y = ROW * index as f64 + 4.0;
         canvas.text(left, y + 14.0, "start ink", &row.name);
@@ -157,12 +147,7 @@ pub(crate) fn pairs(of: &Pairs<'_>) -> String {
     let height = 24.0 + bar * of.series.len() as f64 + 6.0;
     let bottom = height * of.groups.len() as f64 + 4.0;
     let mut canvas = Canvas::default();
-    let mut grid = String::new();
-    for value in axis.ticks() {
-        let _ = write!(grid, "M{:.1},4V{bottom}", at(value));
-        canvas.text(at(value), bottom + 18.0, "mid", &(axis.show)(value));
-    }
-    canvas.path(&grid, "class=\"grid\"");
+    canvas.grid_to(bottom, &axis, "mid", at);
     for (index, (name, values)) in of.groups.iter().enumerate() {
         let y = height * index as f64 + 4.0;
         canvas.text(left, y + 14.0, "start ink", name);

@@ -46,6 +46,17 @@ impl Canvas {
         }
     }
 
+    /// Vertical lines down to `bottom` at the ticks of `axis`, and their values below. `at_zero` anchors the value 0.
+    fn grid_to(&mut self, bottom: f64, axis: &Axis, at_zero: &str, at: impl Fn(f64) -> f64) {
+        let mut grid = String::new();
+        for value in axis.ticks() {
+            let _ = write!(grid, "M{:.1},4V{bottom}", at(value));
+            let anchor = if value == 0.0 { at_zero } else { "mid" };
+            self.text(at(value), bottom + 18.0, anchor, &(axis.show)(value));
+        }
+        self.path(&grid, "class=\"grid\"");
+    }
+
     /// A box with a tooltip.
     fn rect(&mut self, [x, y, width, height]: [f64; 4], more: &str, tip: &str) {
         let (width, height) = (width.max(0.0), height.max(0.0));

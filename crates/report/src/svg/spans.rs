@@ -1,7 +1,5 @@
 //! Spans of time: a band from P10 to P90 with its median, and marks beside it.
 
-use std::fmt::Write as _;
-
 use super::{Axis, Canvas, WIDTH};
 use crate::palette::style;
 
@@ -38,12 +36,7 @@ pub(crate) fn spans(title: &str, rows: &[Span<'_>]) -> String {
     let at = |years: f64| left + axis.at(years).unwrap_or(0.0) * width;
     let bottom = ROW * rows.len() as f64 + 4.0;
     let mut canvas = Canvas::default();
-    let mut grid = String::new();
-    for value in axis.ticks() {
-        let _ = write!(grid, "M{:.1},4V{bottom}", at(value));
-        canvas.text(at(value), bottom + 18.0, "mid", &(axis.show)(value));
-    }
-    canvas.path(&grid, "class=\"grid\"");
+    canvas.grid_to(bottom, &axis, "mid", at);
     for (index, row) in rows.iter().enumerate() {
         let (y, colour) = (ROW * index as f64 + 4.0, style(row.style).colour);
         let [from, median, to] = row.years.map(at);

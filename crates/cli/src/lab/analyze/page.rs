@@ -17,14 +17,25 @@ const GENERATED: u64 = 1_000_000;
 /// # Errors
 /// When it cannot be read.
 pub fn charts_of(input: &Input) -> Result<Option<PlotPage>, Error> {
-    let mut input = input.clone();
+    let (mut input, mut is_cut) = (input.clone(), false);
     match &mut input {
         Input::Trace { path, .. } if path.as_os_str() == "-" => return Ok(None),
         Input::Trace { .. } => {}
-        Input::Synthetic { options, .. } => options.limit = shortened(options.limit),
+        Input::Synthetic { options, .. } => {
+            let limit = shortened(options.limit);
+            is_cut = limit != options.limit;
+            options.limit = limit;
+        }
     }
     let analysis = analyze(&input, None, &mut |_, _| {})?;
-    Ok(Some(charts(&analysis, Some(&heat(&input, &analysis.profile)?))))
+    let mut charts = charts(&analysis, Some(&heat(&input, &analysis.profile)?));
+    if is_cut {
+        let cut = format!(" The first {GENERATED} requests of the generator are shown.");
+        charts.bars.iter_mut().for_each(|chart| chart.caption += &cut);
+        charts.grids.iter_mut().for_each(|chart| chart.caption += &cut);
+        charts.plots.iter_mut().for_each(|chart| chart.caption += &cut);
+    }
+    Ok(Some(charts))
 }
 
 /// A limit within [`GENERATED`] requests, as far as it tells.
