@@ -1,7 +1,5 @@
 //! Charts of bars: rows of parts, histograms, pairs.
 
-use std::fmt::Write as _;
-
 use super::{Area, Axis, Canvas, HEIGHT, ROOM, WIDTH, fill};
 use crate::palette::style;
 use crate::text::{escape, significant, words};

@@ -163,7 +163,7 @@ impl Service {
         [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
     }
 
-    /// Gives the poller a turn, if registered. Requests held by the engine or by a limit are no reason for a turn at once.
+    /// Gives the poller a turn, if registered. Requests that the engine or a limit holds do not shorten its wait.
     fn give_turn(&mut self, held: Held) {
         let news = self.has_news() || held == Held::No && !self.waiting.is_empty();
         let wait = [self.driver.timeout(), self.wait(held)].into_iter().flatten();
