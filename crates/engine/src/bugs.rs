@@ -97,6 +97,7 @@ mod with_bugs {
         FlushPassesUnit: "a flush does not wait for what stands before the host's blocks in their unit",
         DeleteNotLogged: "the deletion of a volume is not logged",
         StayedIsNoWork: "collection stops when all blocks of a step stay on fast devices",
+        RenameNotReplayed: "the new name of a volume is not replayed",
         MediaNotReplayed: "where the blocks of a volume are to be is not replayed",
         ResizeNotReplayed: "a change of size is not replayed",
         EpochIgnored: "chunks that earlier recoveries left behind are replayed",

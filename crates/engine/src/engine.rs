@@ -202,6 +202,10 @@ impl<P: Payload> Engine<P> {
                 let request = self.accept(id, true, true);
                 self.trimmer.resize_volume(&mut self.parts, request, volume, blocks);
             }
+            HostRequest::RenameVolume { volume, name } => {
+                let request = self.accept(id, true, true);
+                self.parts.rename_volume(request, volume, name);
+            }
             HostRequest::SetMedia { volume, media } => {
                 let request = self.accept(id, true, true);
                 if self.parts.set_media(request, volume, media) {

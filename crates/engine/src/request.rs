@@ -76,6 +76,13 @@ pub enum HostRequest<P> {
         /// Its new size in blocks.
         blocks: u64,
     },
+    /// Give a volume another name; durable at completion.
+    RenameVolume {
+        /// Which.
+        volume: VolumeId,
+        /// The new name. No two volumes may have the same name.
+        name: VolumeName,
+    },
     /// Set the media for future blocks of a volume; durable at completion. Existing blocks move when they are written
     /// or destaged next.
     SetMedia {

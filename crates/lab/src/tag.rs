@@ -5,13 +5,12 @@
 mod told;
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
-use thermocline_ftl::placement::{Below, Classifier as _, Part, Policy, UnknownPolicy, Write};
+use thermocline_ftl::placement::{Policy, UnknownPolicy};
 use thermocline_nand::profile::Cut;
-use thermocline_nand::{Kind, Profile};
-use thermocline_types::{Bytes, Lba, Op, Request, StreamId};
+use thermocline_nand::{Kind, Profile, Tagger};
+use thermocline_types::{Op, Request, StreamId};
 
 use self::told::Known;
 use crate::stack::{Layer, Stack};
@@ -93,7 +92,7 @@ pub(crate) enum Tags {
     /// The file, with the number of handles.
     Stream(By, u16),
     /// The class chosen by a policy.
-    Placed(Box<Placed>),
+    Placed(Box<Tagger>),
 }
 
 impl Tags {
@@ -117,7 +116,7 @@ impl Tags {
             }
             (Layer::Tag, Some(Tagging::Policy(policy))) => {
                 let policy = (**policy).clone();
-                Tags::Placed(Box::new(Placed::new(policy, handles(&stack.profile), cut)))
+                Tags::Placed(Box::new(Tagger::new(policy, handles(&stack.profile), cut)))
             }
             (Layer::Tag | Layer::Log | Layer::Tier, _) => Tags::Tenant,
         })
@@ -148,47 +147,6 @@ impl By {
     }
 }
 
-/// A policy that chooses handles.
-///
-/// The policy sees every block written by the host, but nothing inside the drive: neither the location of blocks nor
-/// the opening and cleaning of units. A command has one handle, chosen by the majority of the command's blocks; the
-/// first handle wins a tie. [`Placement::stream`] maps a class to a handle.
-pub(crate) struct Placed {
-    policy: Policy,
-    /// Host blocks of 4 KiB written.
-    now: u64,
-    /// Blocks of a request by handle.
-    votes: Vec<u32>,
-}
-
-impl Placed {
-    fn new(mut policy: Policy, handles: u8, cut: &Cut) -> Placed {
-        let blocks = |bytes: Bytes| bytes.0 / Bytes::BLOCK.0;
-        let per_unit = blocks(cut.unit()).max(1) as u32;
-        policy.begin(blocks(cut.capacity()).max(1), cut.shape.units(), per_unit, Below::Apart);
-        Placed { policy, now: 0, votes: vec![0; usize::from(handles.max(1))] }
-    }
-
-    fn handle(&mut self, pieces: &[Request]) -> u16 {
-        self.votes.fill(0);
-        let streams = self.votes.len() as u8;
-        let length = pieces.iter().map(|piece| blocks_of(piece).count() as u32).sum();
-        for (lba, offset) in pieces.iter().flat_map(blocks_of).zip(0..) {
-            let part = Part { offset, length };
-            let class = self.policy.place(Write { part, ..Write::plain(Lba(lba), self.now) });
-            self.votes[usize::from(self.policy.stream(class, streams))] += 1;
-            self.now += 1;
-        }
-        let most = self.votes.iter().copied().max().unwrap_or(0);
-        self.votes.iter().position(|&votes| votes == most).unwrap_or(0) as u16
-    }
-}
-
-/// The 4 KiB blocks that a request touches.
-fn blocks_of(request: &Request) -> Range<u64> {
-    request.offset.0 / Bytes::BLOCK.0..request.end().div_ceil(Bytes::BLOCK)
-}
-
 /// Handles available to writes: streams, or the handles of a reclaim group.
 fn handles(profile: &Profile) -> u8 {
     match (profile.kind, &profile.streams, &profile.fdp) {
@@ -203,10 +161,10 @@ fn handles(profile: &Profile) -> u8 {
 /// # Errors
 /// Why not, and what can.
 fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
-    if !sees_enough(policy) {
+    if !Tagger::suits(policy) {
         let able: Vec<String> = Policy::list()
             .iter()
-            .filter(|(policy, _)| sees_enough(policy))
+            .filter(|(policy, _)| Tagger::suits(policy))
             .map(|(policy, _)| policy.to_string())
             .collect();
         return Err(format!(
@@ -224,36 +182,19 @@ fn check(policy: &Policy, profile: &Profile) -> Result<(), String> {
     }
 }
 
-/// Whether `policy` separates host writes by the writes alone.
-///
-/// The others put all of them in one class (none, SepGC, LSM_ZGC, MiDA, MiDAS), measure lifespans on victims (SepBIT),
-/// take their thresholds from units (SFS), or have only survivors leave the first log (MultiLog).
-fn sees_enough(policy: &Policy) -> bool {
-    matches!(
-        policy,
-        Policy::Auto(_)
-            | Policy::Dac(_)
-            | Policy::Fadac(_)
-            | Policy::Warcip(_)
-            | Policy::MultiQueue(_)
-            | Policy::Sfr(_)
-            | Policy::Eti(_)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use thermocline_record::RunRecord;
-    use thermocline_types::{StreamId, TenantId, Time};
+    use thermocline_types::{Bytes, StreamId, TenantId, Time};
     use thermocline_workload::synthetic::{Limit, Options, Spec};
 
     use super::*;
     use crate::{Input, Prepared, Settings, run};
 
-    fn placed(name: &str, handles: u8) -> Placed {
+    fn placed(name: &str, handles: u8) -> Tagger {
         let stack = Stack::parse("tag:pm9d3", &[]).unwrap();
         let cut = Cut::new(&stack.profile, Some(Bytes::mib(256))).unwrap();
-        Placed::new(name.parse().unwrap(), handles, &cut)
+        Tagger::new(name.parse().unwrap(), handles, &cut)
     }
 
     fn write(block: u64, blocks: u64) -> Request {
@@ -304,7 +245,6 @@ mod tests {
         let mut dac = placed("dac:6", 3);
         // A level up with every write: the last three classes share handle 2.
         let levels: Vec<u16> = (0..6).map(|_| dac.handle(&[write(0, 1)])).collect();
-        assert_eq!(dac.now, 6);
         let mut alone = placed("dac:6", 6);
         let own: Vec<u16> = (0..6).map(|_| alone.handle(&[write(0, 1)])).collect();
         assert_ne!(own[0], own[5]);
@@ -380,7 +320,7 @@ mod tests {
         let stack = Stack::parse("tag:pm9d3", &[]).unwrap();
         for (policy, _) in Policy::list() {
             let done = stack.clone().place(&policy.to_string());
-            assert_eq!(done.is_ok(), sees_enough(&policy), "{policy}");
+            assert_eq!(done.is_ok(), Tagger::suits(&policy), "{policy}");
             if let Err(error) = done {
                 let text = error.to_string();
                 assert!(text.contains("auto, ") && text.contains(&policy.to_string()), "{text}");

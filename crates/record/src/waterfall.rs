@@ -38,7 +38,7 @@ pub struct Level {
 }
 
 /// Bytes on their way down.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waterfall {
     /// Bytes that the application wrote.
     pub host: u64,

@@ -28,14 +28,14 @@ pub use media::{
     unit_bytes,
 };
 pub use pool::{
-    Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel, FullnessMarks,
-    LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool, PoolUpkeep, ReopenError,
-    ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Stepper, Traffic, View,
-    Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    BareDrive, BareVolume, Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel,
+    FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
+    PoolUpkeep, ReopenError, ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay,
+    Stepper, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use remedy::Remedy;
 pub use settings::{
-    DeviceKind, DeviceSettings, GroupSettings, PoolSettings, ServeSettings, Settings,
+    DeviceKind, DeviceSettings, GroupSettings, PoolSettings, ServeSettings, ServedLayer, Settings,
     SettingsError, UpkeepSettings, VolumeSettings,
 };
 pub use storage::{

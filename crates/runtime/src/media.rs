@@ -27,7 +27,7 @@ pub use error::MediaError;
 pub use paths::{HeldFiles, Paths};
 pub use raids::RaidRefusal;
 
-use crate::settings::{DeviceKind, Settings, SettingsError};
+use crate::settings::{DeviceKind, ServedLayer, Settings, SettingsError};
 use crate::storage::{
     Access, Deadline, File, Group, GroupKind, Late, Latency, Layout, Options, Simulated, Storage,
     zones_are_empty,
@@ -58,6 +58,7 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn new_media(&self, pool: PoolId) -> Result<UnitStorage, MediaError> {
+        self.has_log()?;
         self.fits_zones()?;
         if self.devices.len() > 1 {
             return self.new_joined(pool);
@@ -86,6 +87,7 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn media(&self, access: Access) -> Result<UnitStorage, MediaError> {
+        self.has_log()?;
         self.joined(access)
     }
 
@@ -118,6 +120,7 @@ impl Settings {
     /// # Errors
     /// [`MediaError`].
     pub fn geometry(&self) -> Result<Geometry, MediaError> {
+        self.has_log()?;
         match self.find_all() {
             Ok(found) => Ok(found.geometry),
             Err(MediaError::NoPool { .. } | MediaError::Read { .. }) => {
@@ -129,6 +132,17 @@ impl Settings {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses settings of a drive without a pool.
+    fn has_log(&self) -> Result<(), SettingsError> {
+        let layer = self.pool.layer();
+        if layer == ServedLayer::Log {
+            return Ok(());
+        }
+        let reason =
+            format!("with `{}` the drive is served as it is, and there is no pool", layer.name());
+        Err(self.error("pool.layer", reason))
     }
 
     /// Whether the units that are stated are those that the zones make, of each device that has zones.
@@ -371,13 +385,35 @@ impl Settings {
             );
             return Err(self.error("device.profile", reason).into());
         }
+        Ok(Box::new(self.with_data(create, drive, block, unit, access)?))
+    }
+
+    fn with_data(
+        &self,
+        create: bool,
+        drive: Drive,
+        block: LogicalBlock,
+        unit: Bytes,
+        access: Access,
+    ) -> Result<Simulated, MediaError> {
         let latency = self.device().latency.unwrap_or(Latency::None);
         let (path, options) = (&self.device().path, self.options(access));
-        Ok(Box::new(Simulated::open(path, create, drive, block, unit, latency, &options)?))
+        Ok(Simulated::open(path, create, drive, block, unit, latency, &options)?)
+    }
+
+    /// The simulated `drive` with its data, without a pool; a file that does not exist is made.
+    pub(crate) fn simulated(&self, drive: Drive, access: Access) -> Result<Simulated, MediaError> {
+        let unit = self.device().unit.unwrap_or_else(|| default_unit(drive.cut().capacity(), None));
+        self.with_data(true, drive, LogicalBlock::B4096, unit, access)
+    }
+
+    /// As [`Settings::contents`]; a file that does not exist holds nothing.
+    pub(crate) fn contents_if_there(&self) -> Result<Contents, MediaError> {
+        if self.device().path.exists() { self.contents() } else { Ok(Contents::Nothing) }
     }
 
     /// The simulated drive, fresh.
-    fn drive(&self) -> Result<Drive, SettingsError> {
+    pub(crate) fn drive(&self) -> Result<Drive, SettingsError> {
         let drive = Drive::new(&self.profile()?, self.device().size, 1);
         drive.map_err(|error| self.error("device.profile", error.to_string()))
     }

@@ -5,6 +5,7 @@
 //! * The thread of the pool never waits for the room in its own queue.
 
 mod answer;
+mod bare;
 mod counts;
 mod endurance;
 mod events;
@@ -35,6 +36,7 @@ use thermocline_nand::Counters;
 use thermocline_target::Clock;
 use thermocline_target::bugs::{self, ShellBug};
 
+pub use bare::{BareDrive, BareVolume};
 pub use counts::Counts;
 pub use endurance::{Endurance, Wear, WearStatus};
 pub use events::{DamageFound, Event, Listener};
@@ -127,6 +129,8 @@ pub trait Poller: Send {
 /// An open pool on a separate thread. Dropping the pool closes it in order.
 pub struct Pool {
     shared: Arc<Shared>,
+    /// Locked while names change: a name is free when its loss is durable.
+    naming: Mutex<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -179,21 +183,26 @@ impl Pool {
         let shared = Arc::clone(&service.shared);
         let builder = thread::Builder::new().name("thermocline-pool".to_owned());
         let thread = builder.spawn(move || Stepper::new(service).run())?;
-        Ok(Pool { shared, thread: Some(thread) })
+        Ok(Pool { shared, naming: Mutex::new(()), thread: Some(thread) })
+    }
+
+    fn naming(&self) -> MutexGuard<'_, ()> {
+        // The lock guards no data.
+        self.naming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The volume of this name.
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<Volume> {
         let volumes = self.shared.volumes();
-        let state = volumes.values().find(|state| state.name.as_str() == name)?;
+        let state = volumes.values().find(|state| state.name().as_str() == name)?;
         Some(Volume::new(Arc::clone(&self.shared), Arc::clone(state)))
     }
 
     /// Names of all volumes, the oldest first.
     #[must_use]
     pub fn volume_names(&self) -> Vec<VolumeName> {
-        self.shared.volumes().values().map(|state| state.name.clone()).collect()
+        self.shared.volumes().values().map(|state| state.name()).collect()
     }
 
     /// Makes a volume of `blocks` blocks of 4096 bytes; durable when this returns.
@@ -201,6 +210,7 @@ impl Pool {
     /// # Errors
     /// [`HostError`].
     pub fn create_volume(&self, name: VolumeName, blocks: u64) -> Result<Volume, HostError> {
+        let _one = self.naming();
         let what = HostRequest::CreateVolume { name: name.clone(), blocks };
         let Reply::Created(id) = self.carry_out(what)? else {
             unreachable!("that is what creation replies")
@@ -215,6 +225,7 @@ impl Pool {
     /// # Errors
     /// [`HostError`].
     pub fn delete_volume(&self, volume: VolumeId) -> Result<(), HostError> {
+        let _one = self.naming();
         self.carry_out(HostRequest::DeleteVolume { volume })?;
         if let Some(state) = self.shared.volumes().remove(&volume.0) {
             state.blocks.store(0, Ordering::Release);
@@ -231,6 +242,19 @@ impl Pool {
         self.carry_out(HostRequest::ResizeVolume { volume, blocks })?;
         if let Some(state) = self.shared.volumes().get(&volume.0) {
             state.blocks.store(blocks, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Gives a volume another name; durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`]; [`HostError::NameTaken`] if another volume has the name.
+    pub fn rename_volume(&self, volume: VolumeId, name: VolumeName) -> Result<(), HostError> {
+        let _one = self.naming();
+        self.carry_out(HostRequest::RenameVolume { volume, name: name.clone() })?;
+        if let Some(state) = self.shared.volumes().get(&volume.0) {
+            state.rename(name);
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::{FullnessMarks, VolumeLimits};
 
 use files::file_at;
 use pool::{ExpertSettings, Section as _};
-pub use pool::{PoolSettings, UpkeepSettings};
+pub use pool::{PoolSettings, ServedLayer, UpkeepSettings};
 pub use serve::ServeSettings;
 
 /// Why a settings file cannot be used.
@@ -354,8 +354,19 @@ impl Settings {
         Ok(())
     }
 
+    /// Without the log, blocks are those of one simulated drive.
+    fn check_layer(&self) -> Result<(), SettingsError> {
+        let is_one = matches!(&self.devices[..], [one] if one.kind == Some(DeviceKind::Simulated));
+        if self.pool.layer() != ServedLayer::Log && !is_one {
+            let reason = "raw and tag take one [device] of kind = \"simulated\"";
+            return Err(self.error("pool.layer", reason));
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), SettingsError> {
         self.check_devices()?;
+        self.check_layer()?;
         if let Some((key, reason)) = self.volume_out_of_bounds() {
             return Err(self.error(&key, reason));
         }

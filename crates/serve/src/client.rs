@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thermocline_format::VolumeMedia;
 
-use crate::control::{LimitChange, Media, NewTrace, NewVolume, Size, Subject};
+use crate::control::{LimitChange, Media, Name, NewTrace, NewVolume, Size, Subject};
 use crate::sockets::{beside, escaped, server_of};
 use crate::{DeviceRequest, Error, UnitsReport};
 
@@ -102,6 +102,15 @@ impl Serving {
     /// As [`Serving::create`].
     pub fn set_media(self, name: &str, media: VolumeMedia) -> Result<(), Error> {
         let body = json(&Media { media: media.to_string() });
+        self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
+    }
+
+    /// Asks for another name of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn rename(self, name: &str, to: &str) -> Result<(), Error> {
+        let body = json(&Name { name: to.to_owned() });
         self.ask(&format!("PATCH /volumes/{}", escaped(name)), &body)
     }
 

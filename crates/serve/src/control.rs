@@ -12,16 +12,17 @@ use thermocline_format::VolumeName;
 use thermocline_runtime::{Pool, Volume, VolumeLimits};
 use thermocline_target::{BlockTarget as _, EXTENTS_MAX, Exports};
 
+use crate::backend::export;
 use crate::sockets::{escaped, unescaped};
 use crate::state::State;
-use crate::{Error, lost, server};
+use crate::{Error, lost};
 
 /// In a query: change the volume even if clients use it.
 const DESPITE_CLIENTS: &str = "despite=clients";
 
 /// Error text for a different body of a change of a volume.
 const OF_A_VOLUME: &str = "no change of a volume, which has `size_bytes`, and `yes_destroy` if data may be lost, or \
-                           `media`, or any of `share`, `iops`, \
+                           `name`, or `media`, or any of `share`, `iops`, \
                            `bandwidth_bytes` and `reserve_bytes`";
 
 /// Longest time for writing queued trace lines. Chosen.
@@ -88,6 +89,13 @@ pub(crate) struct Media {
     pub media: String,
 }
 
+/// Body of a change of name.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Name {
+    pub name: String,
+}
+
 /// Body of a change of limits. Absent limits stay unchanged; 0 lifts a limit.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +117,7 @@ pub struct LimitChange {
 /// Body of a change of a volume.
 enum Alteration {
     Media(Media),
+    Name(Name),
     Size(Size),
     Limits(LimitChange),
 }
@@ -120,6 +129,8 @@ impl Alteration {
         let has = |name| fields.contains_key(name);
         if has("media") {
             parsed(body).map(Alteration::Media)
+        } else if has("name") {
+            parsed(body).map(Alteration::Name)
         } else if has("size_bytes") || has("yes_destroy") {
             parsed(body).map(Alteration::Size)
         } else {
@@ -127,6 +138,18 @@ impl Alteration {
                 return Err("no field is there".to_owned());
             }
             parsed(body).map(Alteration::Limits)
+        }
+    }
+
+    fn make(&self, subject: &Subject, pool: &Pool, exports: &Exports) -> Result<(), Error> {
+        match self {
+            Alteration::Size(size) => resize(subject, size, pool, exports),
+            Alteration::Media(Media { media }) => {
+                let volume = subject.find(pool)?.id();
+                Ok(pool.set_media(volume, media.parse().map_err(Error::refused)?)?)
+            }
+            Alteration::Name(Name { name }) => rename(subject, name, pool, exports),
+            Alteration::Limits(limits) => limit(subject, *limits, pool),
         }
     }
 }
@@ -159,23 +182,20 @@ impl Change {
     ///
     /// # Errors
     /// When it is not described well, clients are in the way, or the pool refuses.
-    pub fn make(&self, body: &[u8], pool: &Pool, state: &State) -> Result<(), Error> {
+    pub fn make(&self, body: &[u8], state: &State) -> Result<(), Error> {
         let (exports, tap) = (state.exports(), state.tap());
+        let pool = || state.pool().ok_or_else(|| state.no_pool());
         match self {
             Change::Create => {
-                let volume = create(&read(body, "no new volume")?, pool)?;
-                exports.add(tap.on(server::export(volume, false)));
+                let volume = create(&read(body, "no new volume")?, &*pool()?)?;
+                exports.add(tap.on(export(volume.name().as_str(), volume, false)));
                 Ok(())
             }
-            Change::Alter(subject) => match Alteration::parsed(body).map_err(not(OF_A_VOLUME))? {
-                Alteration::Size(size) => resize(subject, &size, pool, exports),
-                Alteration::Media(Media { media }) => {
-                    let volume = subject.find(pool)?.id();
-                    Ok(pool.set_media(volume, media.parse().map_err(Error::refused)?)?)
-                }
-                Alteration::Limits(limits) => limit(subject, limits, pool),
-            },
-            Change::Delete(subject) => delete(subject, pool, exports),
+            Change::Alter(subject) => {
+                let alteration = Alteration::parsed(body).map_err(not(OF_A_VOLUME))?;
+                alteration.make(subject, &*pool()?, exports)
+            }
+            Change::Delete(subject) => delete(subject, &*pool()?, exports),
             Change::Record => {
                 let NewTrace { path } = read(body, "no new trace")?;
                 if !path.is_absolute() {
@@ -189,7 +209,9 @@ impl Change {
                 let ended = tap.stop(TRACE_PATIENCE);
                 ended.map(|_| ()).ok_or_else(|| Error::refused("no trace is being recorded"))
             }
-            Change::Device => state.devices().make(&read(body, "no change of a device")?, pool),
+            Change::Device => {
+                state.devices().make(&read(body, "no change of a device")?, &*pool()?)
+            }
         }
     }
 }
@@ -225,6 +247,14 @@ fn create(new: &NewVolume, pool: &Pool) -> Result<Volume, Error> {
         return Err(error.into());
     }
     Ok(volume)
+}
+
+/// Connected clients keep the volume. New clients find the volume by the new name only.
+fn rename(subject: &Subject, to: &str, pool: &Pool, exports: &Exports) -> Result<(), Error> {
+    let name = VolumeName::for_new(to).map_err(Error::refused)?;
+    pool.rename_volume(subject.find(pool)?.id(), name)?;
+    exports.rename(&subject.name, to);
+    Ok(())
 }
 
 /// A volume can grow at any time. Clients see the new size when they next connect or open the volume.
@@ -333,8 +363,12 @@ mod tests {
             let error = error(body);
             assert!(error.contains(expected), "{body}: {error}");
         }
-        for body in ["{\"media\": \"fast\"}", "{\"size_bytes\": 1}", "{\"iops\": 0, \"share\": 2}"]
-        {
+        for body in [
+            "{\"name\": \"a\"}",
+            "{\"media\": \"fast\"}",
+            "{\"size_bytes\": 1}",
+            "{\"iops\": 0, \"share\": 2}",
+        ] {
             assert!(Alteration::parsed(body.as_bytes()).is_ok(), "{body}");
         }
     }

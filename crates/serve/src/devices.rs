@@ -14,7 +14,7 @@ use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::opening::{to_change, to_write};
 use thermocline_runtime::{
     Contents, DeviceChange, Group, GroupKind, GroupNotice, GroupStatus, HeldFiles, MemberState,
-    MemberStatus, Paths, Pool, ReopenError, Settings,
+    MemberStatus, Paths, Pool, ReopenError, ServedLayer, Settings,
 };
 use thermocline_types::{DeviceId, UnitId};
 
@@ -352,6 +352,11 @@ impl Devices {
         GroupsTold::new(self.in_use().groups.iter(), geometry, |news| {
             self.log.operator().words(news)
         })
+    }
+
+    /// What serves the blocks of the device.
+    pub fn layer(&self) -> ServedLayer {
+        self.in_use().settings.pool.layer()
     }
 
     /// When the pool was opened last: counters of its engine begin then.

@@ -11,7 +11,7 @@ use thermocline_types::Bytes;
 use crate::date;
 
 /// How full a pool is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FullnessReport {
     /// normal, warning, critical or full.
     pub level: String,
@@ -53,6 +53,20 @@ impl FullnessReport {
     #[must_use]
     pub fn of(occupancy: &Occupancy, marks: FullnessMarks) -> FullnessReport {
         FullnessReport::at(marks.level(occupancy), occupancy, marks)
+    }
+
+    /// Report on a drive without a pool: its volumes fill it from the start, which is no risk.
+    #[must_use]
+    pub fn of_drive(bytes: u64) -> FullnessReport {
+        FullnessReport {
+            level: FullnessLevel::Normal.name().to_owned(),
+            share: 1.0,
+            mapped_bytes: bytes,
+            capacity_bytes: bytes,
+            warning_share: 1.0,
+            critical_share: 1.0,
+            ..FullnessReport::default()
+        }
     }
 
     fn at(level: FullnessLevel, occupancy: &Occupancy, marks: FullnessMarks) -> FullnessReport {

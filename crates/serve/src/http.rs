@@ -16,10 +16,10 @@ use std::io;
 use std::net;
 use std::os::unix::net as unix;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -54,6 +54,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection: longer than a client waits for a change. Chosen, not measured.
 const LONGEST: Duration = Duration::from_secs(75);
 
+/// How long a server that ends waits for clients to read their answers. Chosen, not measured.
+const READING: Duration = Duration::from_secs(1);
+
 /// Pause after a failed accept, such as for want of descriptors. Chosen, not measured.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -87,23 +90,26 @@ impl Site {
     }
 
     /// Answers requests on separate threads until the program ends. Unless `changes`, changes of the pool are refused.
-    /// Returns the socket; dropping the socket hides the server.
+    /// Returns the socket, whose drop hides the server, and the answers on their way.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, changes: bool) -> Result<SocketFile, Error> {
+    pub fn serve(self, state: &State, changes: bool) -> Result<(SocketFile, Answers), Error> {
         let Site { local, file, port, hosts } = self;
         let runtime = runtime().map_err(Error::io("no threads for HTTP"))?;
+        let answers = Answers::default();
+        let handler = |changes, hosts| {
+            let (state, answers) = (state.clone(), answers.clone());
+            Handler { state, answers, changes, hosts }
+        };
         let mut doors = Vec::new();
         {
             let _inside = runtime.enter();
             local.set_nonblocking(true)?;
-            let handler = Handler { state: state.clone(), changes, hosts: None };
-            doors.push((Door::Unix(UnixListener::from_std(local)?), handler));
+            doors.push((Door::Unix(UnixListener::from_std(local)?), handler(changes, None)));
             if let Some(port) = port {
                 port.set_nonblocking(true)?;
-                let handler = Handler { state: state.clone(), changes: false, hosts: Some(hosts) };
-                doors.push((Door::Tcp(TcpListener::from_std(port)?), handler));
+                doors.push((Door::Tcp(TcpListener::from_std(port)?), handler(false, Some(hosts))));
             }
         }
         let run = move || {
@@ -113,7 +119,35 @@ impl Site {
             runtime.block_on(std::future::pending::<()>());
         };
         thread::Builder::new().name("thermocline-http".to_owned()).spawn(run)?;
-        Ok(file)
+        Ok((file, answers))
+    }
+}
+
+/// The number of requests that run or whose answers are not sent yet.
+#[derive(Clone, Default)]
+pub struct Answers(Arc<AtomicUsize>);
+
+impl Answers {
+    fn begin(&self) -> Answering {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Answering(self.clone())
+    }
+
+    /// Waits until all answers are sent, or until a client has taken too long to read its answer.
+    pub fn wait(&self) {
+        let until = Instant::now() + READING;
+        while self.0.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// One of [`Answers`], until its connection ends.
+struct Answering(Answers);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -194,7 +228,8 @@ impl Connections {
 
 /// Answers one request.
 async fn converse(wire: Box<dyn Wire>, handler: Handler, busy: Arc<AtomicBool>) {
-    let answer = service_fn(|request| handler.answer(request, &busy));
+    let answering = OnceLock::new();
+    let answer = service_fn(|request| handler.answer(request, &busy, &answering));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
@@ -211,6 +246,7 @@ type Answer = Response<Full<Bytes>>;
 #[derive(Clone)]
 struct Handler {
     state: State,
+    answers: Answers,
     /// Whether the client may change the pool.
     changes: bool,
     /// Names of this server beside addresses and `localhost`; `None`: any name.
@@ -222,6 +258,7 @@ impl Handler {
         &self,
         request: Request<Incoming>,
         busy: &AtomicBool,
+        answering: &OnceLock<Answering>,
     ) -> Result<Answer, Infallible> {
         let (head, body) = request.into_parts();
         if let Some(host) = self.stranger(&head) {
@@ -239,6 +276,7 @@ impl Handler {
             Err(_) => return Ok(plain(StatusCode::REQUEST_TIMEOUT, "the body is too late")),
         };
         busy.store(true, Ordering::Relaxed);
+        answering.get_or_init(|| self.answers.begin());
         let handler = self.clone();
         let work = move || {
             let url = head.uri.path_and_query().map_or("", |url| url.as_str());
@@ -258,11 +296,9 @@ impl Handler {
     }
 
     fn do_what_is_asked(&self, method: &Method, url: &str, body: &[u8]) -> Answer {
-        let closed = || plain(StatusCode::SERVICE_UNAVAILABLE, "the pool is closed");
         let change = Change::asked_for(method, url);
         if let Some(change) = change.filter(|_| self.changes) {
-            let Some(pool) = self.state.pool() else { return closed() };
-            return match change.make(body, &pool, &self.state) {
+            return match change.make(body, &self.state) {
                 Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
                 Ok(()) => plain(StatusCode::OK, "done"),
                 Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(error)),
@@ -284,7 +320,10 @@ impl Handler {
             "/units" => ("application/json", self.state.units().map(|one| json(&one))),
             _ => return plain(StatusCode::NOT_FOUND, "there are /, /status, /metrics and /units"),
         };
-        let Some(text) = text else { return closed() };
+        let Some(text) = text else {
+            let why = self.state.why_not(self.state.no_pool());
+            return plain(StatusCode::SERVICE_UNAVAILABLE, &why);
+        };
         let answer = Response::builder().header(CONTENT_TYPE, kind);
         answer.body(Full::new(text.into())).expect("a sound header")
     }

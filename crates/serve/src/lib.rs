@@ -7,6 +7,7 @@
 //! * Errors and [`News`] hold facts. An [`Operator`] has the words for users, with the commands of its own program.
 //! * No signal is handled here, and no standard stream is written to.
 
+mod backend;
 mod client;
 mod control;
 mod date;

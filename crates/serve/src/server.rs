@@ -1,23 +1,19 @@
 //! A server of the volumes of a pool.
 
 use std::net::ToSocketAddrs as _;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thermocline_nbd::{Limits, Server, Stopper};
 use thermocline_runtime::opening::{self, Opened, short_of_fast};
-use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{
-    AnyStorage, Driver, Poller, Pool, PoolUpkeep, ServeSettings, Settings, Volume,
-};
-use thermocline_target::{Export, Exports, Granular};
-use thermocline_types::Bytes;
+use thermocline_runtime::{AnyStorage, Driver, Pool, PoolUpkeep, ServeSettings, Settings};
+use thermocline_target::Exports;
 
+use crate::backend::Backend;
 use crate::devices::{Devices, End};
 use crate::files::Files;
-use crate::http::Site;
+use crate::http::{Answers, Site};
 use crate::log::Log;
 use crate::news::{self, Unattended};
 use crate::scrubs::ScrubRecorder;
@@ -52,7 +48,7 @@ impl Default for Options {
 
 /// A pool that is served. Clients are answered from [`PoolServer::open`] on.
 pub struct PoolServer {
-    pool: Arc<Pool>,
+    backend: Backend,
     stopper: Stopper,
     mounted: Files,
     tap: Tap,
@@ -66,7 +62,10 @@ pub struct PoolServer {
     kept: Kept,
     closer: Worker,
     scrub_recorder: Option<JoinHandle<()>>,
+    /// The thread that answers clients of a drive.
+    clients: Option<JoinHandle<()>>,
     sockets: Vec<SocketFile>,
+    answers: Answers,
 }
 
 impl PoolServer {
@@ -86,22 +85,19 @@ impl PoolServer {
         let site = status_socket(settings.file());
         let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
         warn_of_http(&serve, &log);
-        let opened = opened(settings, read_only, &log)?;
+        let health = Arc::new(Health::default());
+        let end = End { health: Arc::clone(&health), stop: stop.handle() };
+        let Begun { backend, id, devices, scrub_recorder } =
+            Begun::of(settings, read_only, end, &log)?;
         let tap = Tap::new(log.clone());
         if let Some(path) = &serve.record_trace {
             let path = tap.start(path)?;
             log.note(format_args!("requests are recorded in {}", path.display()));
         }
-        let health = Arc::new(Health::default());
-        let end = End { health: Arc::clone(&health), stop: stop.handle() };
-        let devices = Devices::new(settings.clone(), opened.groups, end, log.clone());
-        let id = opened.driver.engine().pool_id().to_string();
-        let (pool, scrub_recorder) =
-            start(opened.driver, settings, read_only, &health, &devices, &log)?;
         let limits = limits(&serve, &log);
-        let volumes = pool.volume_names();
-        let found = volumes.iter().filter_map(|name| pool.volume(name.as_str()));
-        let exports = Exports::new(found.map(|one| tap.on(export(one, read_only))).collect());
+        let volumes = backend.volume_names();
+        let exports = backend.exports(read_only).into_iter().map(|one| tap.on(one));
+        let exports = Exports::new(exports.collect());
         let fuse = serve.fuse.as_deref();
         let mounted = Files::mount(fuse, &exports, &volumes, read_only, &log)?;
         let (listeners, reach, mut sockets) = sockets.into_listeners();
@@ -110,21 +106,17 @@ impl PoolServer {
         let clients = log.clone();
         let server = server.watched_by(move |event| clients.client(event));
         let stopper = server.stopper();
-        let registered = pool.register(Box::new(PolledServer(server)));
-        registered
-            .map_err(|_| Error::Broken("the pool failed before its server began".to_owned()))?;
-        for name in settings.set_limits(&pool) {
-            log.warn(format_args!("limits are stated of `{name}`, which is no volume"));
-        }
-        let pool = Arc::new(pool);
+        let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+        let clients = backend.run(server, patience)?;
         let uris = reach.uris(&volumes);
         let tap_ = tap.clone();
-        let state = State::new(&pool, &exports, &stopper, &health, reach, devices, tap_);
-        sockets.push(site.serve(&state, !read_only)?);
-        let patience = Duration::from_secs(serve.patience.unwrap_or(PATIENCE));
+        let state =
+            State::new(backend.downgrade(), &exports, &stopper, &health, reach, devices, tap_);
+        let (socket, answers) = site.serve(&state, !read_only)?;
+        sockets.push(socket);
         log.say(&News::Started { id, volumes: volumes.len() });
         Ok(PoolServer {
-            pool,
+            backend,
             stopper,
             mounted,
             tap,
@@ -137,7 +129,9 @@ impl PoolServer {
             kept,
             closer,
             scrub_recorder,
+            clients,
             sockets,
+            answers,
         })
     }
 
@@ -159,7 +153,7 @@ impl PoolServer {
     /// # Errors
     /// [`Error::Broken`] if the pool failed, or was not closed in time.
     pub fn run(self) -> Result<(), Error> {
-        let PoolServer { pool, stopper, mounted, tap, health, log, mut stop, .. } = self;
+        let PoolServer { backend, stopper, mounted, tap, health, log, mut stop, .. } = self;
         let tell = |state| {
             if self.systemd {
                 systemd::notify(state);
@@ -172,15 +166,17 @@ impl PoolServer {
         drop(self.kept);
         tell("STOPPING=1");
         // Requests that wait for a limit are to be answered in time.
-        pool.lift_limits();
+        backend.lift_limits();
         stopper.stop();
         wait_for_clients(&mut stop, &stopper, mounted, &log);
         drop(self.sockets);
-        let closed = close(pool, self.closer, &mut stop);
+        drop(self.clients.map(JoinHandle::join));
+        let closed = close(backend, self.closer, &mut stop);
         tap.stop(self.patience);
         // The pool is closed, and with it the sender of records, so the thread ends. A panicked thread has printed its
         // message.
         drop(self.scrub_recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
+        self.answers.wait();
         match health.failure() {
             Some(failure) => Err(Error::Broken(failure.to_owned())),
             None => {
@@ -189,6 +185,36 @@ impl PoolServer {
                 Ok(())
             }
         }
+    }
+}
+
+/// What serves blocks, and what belongs to it.
+struct Begun {
+    backend: Backend,
+    /// The identifier of the pool; of a drive, its layer.
+    id: String,
+    devices: Devices,
+    scrub_recorder: Option<JoinHandle<()>>,
+}
+
+impl Begun {
+    fn of(settings: &Settings, read_only: bool, end: End, log: &Log) -> Result<Begun, Error> {
+        if Backend::is_drive(settings) {
+            let backend = Backend::drive(settings, read_only, log)?;
+            let devices = Devices::new(settings.clone(), Vec::new(), end, log.clone());
+            let id = settings.pool.layer().name().to_owned();
+            return Ok(Begun { backend, id, devices, scrub_recorder: None });
+        }
+        let opened = opened(settings, read_only, log)?;
+        let health = Arc::clone(&end.health);
+        let devices = Devices::new(settings.clone(), opened.groups, end, log.clone());
+        let id = opened.driver.engine().pool_id().to_string();
+        let (pool, scrub_recorder) =
+            start(opened.driver, settings, read_only, &health, &devices, log)?;
+        for name in settings.set_limits(&pool) {
+            log.warn(format_args!("limits are stated of `{name}`, which is no volume"));
+        }
+        Ok(Begun { backend: Backend::Pool(Arc::new(pool)), id, devices, scrub_recorder })
     }
 }
 
@@ -277,20 +303,12 @@ fn is_for_all(address: &str) -> bool {
 }
 
 /// Closes the pool in order, within bounds: a device may hang.
-fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> Result<(), Error> {
+fn close(backend: Backend, closer: Worker, stop: &mut Stop) -> Result<(), Error> {
     let closed = Arc::new(Mutex::new(None));
     let result = Arc::clone(&closed);
     let close = move || {
-        let mut pool = pool;
-        // Whoever looks at the status has it for a moment.
-        let pool = loop {
-            match Arc::try_unwrap(pool) {
-                Ok(pool) => break pool,
-                Err(shared) => pool = shared,
-            }
-            thread::sleep(Duration::from_millis(1));
-        };
-        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.close());
+        let done = backend.close();
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
     };
     closer.run(close);
     let result = || *closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -304,26 +322,5 @@ fn close(pool: Arc<Pool>, closer: Worker, stop: &mut Stop) -> Result<(), Error> 
                 "the pool was not closed {why}; opening it again will recover it"
             )))
         }
-    }
-}
-
-/// The export of a volume.
-pub(crate) fn export(volume: Volume, read_only: bool) -> Export {
-    let name = volume.name().to_string();
-    let target = Granular::new(volume, Bytes::SECTOR);
-    Export { name, target: Arc::new(target), read_only }
-}
-
-/// A server that is polled on the pool's thread.
-struct PolledServer(Server);
-
-impl Poller for PolledServer {
-    fn turn(&mut self, wait: Option<Duration>, devices: &[BorrowedFd<'_>]) {
-        self.0.turn(wait, devices);
-    }
-
-    fn waker(&self) -> Waker {
-        let stopper = self.0.stopper();
-        Arc::new(move || stopper.wake())
     }
 }

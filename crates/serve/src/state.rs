@@ -1,18 +1,19 @@
 //! Status of a served pool, schema `thermocline.serve/1`.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
-use thermocline_engine::{Engine, HostError, Payload, VolumeInfo, WrittenOn};
-use thermocline_format::MediaClass;
+use thermocline_engine::{Engine, HostError, Memory, Payload, VolumeInfo, WrittenOn};
+use thermocline_format::{MediaClass, VolumeName};
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
 use thermocline_runtime::{Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
 use thermocline_target::Exports;
 
+use crate::backend::WeakBackend;
 use crate::devices::Devices;
-use crate::drive::DriveStatus;
+use crate::drive::{self, DriveStatus};
 use crate::sockets::Reach;
 use crate::tap::Tap;
 use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, UnitsReport, WearReport};
@@ -20,7 +21,7 @@ use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, UnitsRe
 /// From where the state is read.
 #[derive(Clone)]
 pub struct State {
-    pool: Weak<Pool>,
+    backend: WeakBackend,
     exports: Exports,
     stopper: Stopper,
     health: Arc<Health>,
@@ -61,7 +62,7 @@ impl Health {
 }
 
 /// The complete status. All counters begin with the service.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Status {
     pub schema: &'static str,
     pub pool: String,
@@ -150,7 +151,7 @@ pub struct LimitStatus {
 }
 
 /// Bytes written to the device are the sum of those with a cause.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct EngineStatus {
     /// Bytes written by the host, including absorbed bytes and bytes still in memory.
     pub host_bytes_written: u64,
@@ -237,7 +238,7 @@ impl MediaStatus {
 }
 
 /// Memory of the process by purpose. The remainder is the program, threads and files.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct MemoryStatus {
     /// Resident memory of the process; absent if the system does not report memory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -255,7 +256,7 @@ pub struct MemoryStatus {
 }
 
 /// Bytes written to the device, by cause.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Causes {
     pub host: u64,
     pub destage: u64,
@@ -265,7 +266,7 @@ pub struct Causes {
     pub superblocks: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct ClientStatus {
     pub open: u64,
     pub accepted: u64,
@@ -275,7 +276,7 @@ pub struct ClientStatus {
     pub refused: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct RequestStatus {
     pub errors: u64,
     pub operations: Vec<OperationStatus>,
@@ -303,7 +304,7 @@ pub struct LatencyStatus {
 impl State {
     /// The state of `pool`. The reference is weak, so the pool can close.
     pub fn new(
-        pool: &Arc<Pool>,
+        backend: WeakBackend,
         exports: &Exports,
         stopper: &Stopper,
         health: &Arc<Health>,
@@ -311,9 +312,9 @@ impl State {
         devices: Devices,
         tap: Tap,
     ) -> State {
-        let (pool, exports) = (Arc::downgrade(pool), exports.clone());
+        let exports = exports.clone();
         let (stopper, health) = (stopper.clone(), Arc::clone(health));
-        State { pool, exports, stopper, health, reach, devices, tap, began: Instant::now() }
+        State { backend, exports, stopper, health, reach, devices, tap, began: Instant::now() }
     }
 
     /// The devices of the pool, as far as they are several.
@@ -331,9 +332,22 @@ impl State {
         &self.tap
     }
 
-    /// The pool, unless closed. Callers must not hold the pool for long.
+    /// The pool, unless closed. Callers must not hold the pool for long. `None` of a drive without a pool.
     pub fn pool(&self) -> Option<Arc<Pool>> {
-        self.pool.upgrade()
+        match &self.backend {
+            WeakBackend::Pool(pool) => pool.upgrade(),
+            WeakBackend::Drive(_) => None,
+        }
+    }
+
+    /// Why there is no pool.
+    pub fn no_pool(&self) -> Error {
+        Error::refused(match self.backend {
+            WeakBackend::Pool(_) => "the pool is closed",
+            WeakBackend::Drive(_) => {
+                "the drive is served without a pool (`layer` in [pool]): its volumes have fixed places"
+            }
+        })
     }
 
     /// Why a change was refused with `error`, and what to do where the pool has failed.
@@ -354,7 +368,36 @@ impl State {
 
     /// Current status; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
-        let pool = self.pool()?;
+        match &self.backend {
+            WeakBackend::Pool(pool) => self.of_pool(&*pool.upgrade()?),
+            WeakBackend::Drive(drive) => {
+                let drive = drive.upgrade()?;
+                let service = |names: &[VolumeName]| self.of_service(names, &drive.traffic());
+                drive::status(&drive, self.devices.layer(), service)
+            }
+        }
+    }
+
+    /// The part of a status that server and clients make.
+    fn of_service(&self, volumes: &[VolumeName], requests: &Traffic) -> Status {
+        let traffic = self.stopper.traffic();
+        Status {
+            schema: "thermocline.serve/1",
+            seconds: self.began.elapsed().as_secs_f64(),
+            opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
+            failed: self.health.failure().is_some(),
+            late: self.health.late(),
+            failure: self.health.failure().map(str::to_owned),
+            uris: self.reach.uris(volumes),
+            recording: self.tap.path().map(|path| path.display().to_string()),
+            requests: request_status(requests),
+            clients: client_status(&traffic),
+            memory: memory_status(Memory::default(), traffic.held_bytes),
+            ..Status::default()
+        }
+    }
+
+    fn of_pool(&self, pool: &Pool) -> Option<Status> {
         let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
             .look(|view| {
                 let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
@@ -378,33 +421,25 @@ impl State {
                     scrub,
                 )
             })?;
-        let volumes = volumes.iter().map(|info| volume_status(info, &pool));
+        let volumes = volumes.iter().map(|info| volume_status(info, pool));
         let drive = drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
-        let traffic = self.stopper.traffic();
+        let service = self.of_service(&pool.volume_names(), &pool.traffic());
+        let connections = service.memory.connections_bytes;
         Some(Status {
-            schema: "thermocline.serve/1",
             pool: id,
-            seconds: self.began.elapsed().as_secs_f64(),
-            opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
-            failed: self.health.failure().is_some(),
-            late: self.health.late(),
-            failure: self.health.failure().map(str::to_owned),
-            uris: self.reach.uris(&pool.volume_names()),
-            recording: self.tap.path().map(|path| path.display().to_string()),
             volumes: volumes.collect(),
             waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             fullness,
             scrub,
-            memory: memory_status(memory, traffic.held_bytes),
+            memory: memory_status(memory, connections),
             wear,
             groups: self.devices.status(&geometry),
             draining,
             drive,
-            requests: request_status(&pool.traffic()),
-            clients: client_status(&traffic),
+            ..service
         })
     }
 }
@@ -507,7 +542,7 @@ fn engine_status(engine: &Engine<thermocline_runtime::Buffer>, earlier: &Counts)
     }
 }
 
-fn memory_status(memory: thermocline_engine::Memory, connections_bytes: u64) -> MemoryStatus {
+fn memory_status(memory: Memory, connections_bytes: u64) -> MemoryStatus {
     MemoryStatus {
         resident_bytes: resident_bytes(),
         maps_bytes: memory.maps,
@@ -526,7 +561,7 @@ fn resident_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-fn request_status(traffic: &Traffic) -> RequestStatus {
+pub fn request_status(traffic: &Traffic) -> RequestStatus {
     let operation = |(index, operation): (usize, &Operation)| {
         let latencies = &traffic.latencies[index];
         OperationStatus {

@@ -92,7 +92,7 @@ pub enum Method {
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first. Without *twice wrong member*,
     /// which is asked for by name.
-    pub const ALL: [Method; 27] = [
+    pub const ALL: [Method; 28] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -120,6 +120,7 @@ impl Method {
         Method::Situation(Situation::Staying),
         Method::Situation(Situation::CrashOnCrash),
         Method::Situation(Situation::Changing),
+        Method::Situation(Situation::Renaming),
     ];
 
     /// Whether the method runs with `seed`. Expensive methods skip seeds: many seeds find more than many states of one
@@ -134,6 +135,7 @@ impl Method {
             Method::Situation(Situation::Sparse) => seed % 8 == 2,
             Method::Situation(Situation::SlowReads) => seed % 2 == 1,
             Method::Situation(Situation::Crowded) => seed.is_multiple_of(3),
+            Method::Situation(Situation::Renaming) => seed % 4 == 1,
             _ => true,
         }
     }

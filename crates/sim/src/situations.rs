@@ -74,13 +74,15 @@ pub enum Situation {
     TwiceWrong,
     /// Volumes that promise more than the pool holds, with room reserved for every second one.
     Reserved,
+    /// Volumes that get one name after the other, while writes fail.
+    Renaming,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
     ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 16] = [
+    pub const ALL: [Situation; 17] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -96,6 +98,7 @@ impl Situation {
         Situation::Members,
         Situation::TwiceWrong,
         Situation::Reserved,
+        Situation::Renaming,
         Situation::ManyUnits,
     ];
 
@@ -124,6 +127,7 @@ impl Situation {
             Situation::Members => "wrong member",
             Situation::TwiceWrong => "twice wrong member",
             Situation::Reserved => "reserved room",
+            Situation::Renaming => "new names",
             Situation::ManyUnits => "100,000 units",
         }
     }
@@ -152,6 +156,7 @@ impl Situation {
             }
             Situation::TwiceWrong => members(seed, &mut rng),
             Situation::Reserved => reserved(seed),
+            Situation::Renaming => renaming(seed),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
@@ -169,7 +174,7 @@ impl Situation {
                 let fault = Fault::FailLate(DeviceError::Io);
                 vec![Rule { one_in: 3, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
             }
-            Situation::Rewrites | Situation::FailingCopies => {
+            Situation::Rewrites | Situation::FailingCopies | Situation::Renaming => {
                 let io = DeviceError::Io;
                 let fault = [Fault::Fail(io), Fault::FailLate(io)][seed as usize % 2];
                 vec![Rule { one_in: 4, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
@@ -246,6 +251,16 @@ fn reserved(seed: u64) -> Settings {
     settings.mix.hot_blocks = u64::MAX;
     settings.requests = 400;
     settings.reserves = true;
+    settings
+}
+
+fn renaming(seed: u64) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.mix.weights = [100, 4, 4, 10, 4, 4, 4, 1, 0];
+    settings.mix.most_volumes = 3;
+    settings.mix.most_blocks = 16;
+    settings.mix.rename_one_in = 6;
+    settings.requests = 300;
     settings
 }
 

@@ -35,6 +35,8 @@ pub enum Wish {
     Delete(VolumeId),
     /// Give a volume another size in blocks.
     Resize(VolumeId, u64),
+    /// Give a volume another name.
+    Rename(VolumeId),
     /// Set the media of a volume.
     Media(VolumeId, VolumeMedia),
     /// Close the pool in order, and open it again.
@@ -64,6 +66,8 @@ pub struct Mix {
     pub(crate) most_volumes: usize,
     /// Mean number of requests per change of a volume's media; 0 for no changes.
     pub(crate) media_one_in: u64,
+    /// Mean number of requests per new name of a volume; 0 for no new names.
+    pub(crate) rename_one_in: u64,
 }
 
 impl Mix {
@@ -87,6 +91,7 @@ impl Mix {
             total_blocks,
             most_volumes: 1 + rng.below(3) as usize,
             media_one_in: 0,
+            rename_one_in: 0,
         }
     }
 
@@ -100,6 +105,9 @@ impl Mix {
         let (volume, blocks) = volumes[rng.below(volumes.len() as u64) as usize];
         if self.media_one_in > 0 && rng.below(self.media_one_in) == 0 {
             return Wish::Media(volume, VolumeMedia::ALL[rng.below(3) as usize]);
+        }
+        if self.rename_one_in > 0 && rng.below(self.rename_one_in) == 0 {
+            return Wish::Rename(volume);
         }
         match self.draw_kind(rng) {
             4 if volumes.len() < self.most_volumes && left > 0 => Wish::Create(1 + rng.below(left)),

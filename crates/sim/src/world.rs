@@ -397,8 +397,7 @@ impl World {
                 (HostRequest::FlushVolume { volume }, Pending::Flush(flush))
             }
             Wish::Create(blocks) => {
-                let text = format!("volume {}", self.issued);
-                let name = VolumeName::new(&text).expect("a short name of plain characters");
+                let name = self.new_name();
                 let version = self.model.begin_create(name.clone(), blocks);
                 (HostRequest::CreateVolume { name, blocks }, Pending::Create(version))
             }
@@ -410,6 +409,11 @@ impl World {
                 let version = self.model.begin_size(volume, Some(blocks));
                 (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
             }
+            Wish::Rename(volume) => {
+                let name = self.new_name();
+                let version = self.model.begin_rename(volume, name.clone());
+                (HostRequest::RenameVolume { volume, name }, self.change(version, true))
+            }
             Wish::Media(volume, media) => {
                 let version = self.model.begin_media(volume, media);
                 (HostRequest::SetMedia { volume, media }, self.change(version, true))
@@ -417,6 +421,12 @@ impl World {
             Wish::Scrub => (HostRequest::Scrub, Pending::Scrub),
             Wish::Close => (HostRequest::Close, Pending::Close),
         }
+    }
+
+    /// A name that no volume had before.
+    fn new_name(&self) -> VolumeName {
+        let text = format!("volume {}", self.issued);
+        VolumeName::new(&text).expect("a short name of plain characters")
     }
 
     fn change(&self, version: WriteNumber, durable: bool) -> Pending {

@@ -29,8 +29,8 @@ pub struct Offer {
     number: u64,
     /// New clients do not find the export.
     hidden: AtomicBool,
-    users: AtomicUsize,
-    at_any_byte: OnceLock<Arc<dyn BlockTarget>>,
+    users: Arc<AtomicUsize>,
+    at_any_byte: Arc<OnceLock<Arc<dyn BlockTarget>>>,
 }
 
 /// An offer in use by a client, until dropped.
@@ -108,8 +108,8 @@ impl Exports {
     /// Appends an export, from any thread. New clients find the export at once.
     pub fn add(&self, export: Export) {
         let mut list = self.change();
-        let (hidden, users) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let (number, at_any_byte) = (list.made, OnceLock::new());
+        let (hidden, users) = (AtomicBool::new(false), Arc::default());
+        let (number, at_any_byte) = (list.made, Arc::default());
         list.made += 1;
         list.offers.push(Arc::new(Offer { export, number, hidden, users, at_any_byte }));
     }
@@ -137,6 +137,21 @@ impl Exports {
     /// Removes the export called `name`. Its users keep the target.
     pub fn remove(&self, name: &str) {
         self.change().offers.retain(|offer| offer.name != name);
+    }
+
+    /// Gives the export called `name` another name. Its number and its users stay.
+    pub fn rename(&self, name: &str, to: &str) {
+        let mut list = self.change();
+        let Some(at) = list.offers.iter().position(|offer| offer.name == name) else { return };
+        let old = &list.offers[at];
+        let renamed = Offer {
+            export: Export { name: to.to_owned(), ..old.export.clone() },
+            number: old.number,
+            hidden: AtomicBool::new(!old.is_shown()),
+            users: Arc::clone(&old.users),
+            at_any_byte: Arc::clone(&old.at_any_byte),
+        };
+        list.offers[at] = Arc::new(renamed);
     }
 
     /// All shown exports in the order of their numbers.
@@ -230,10 +245,26 @@ mod tests {
     }
 
     #[test]
+    fn users_of_a_renamed_export_are_counted() {
+        let exports = Exports::new(vec![export("a"), export("b")]);
+        let enter = |name| exports.enter(|offer: &Offer| offer.name == name);
+        let user = enter("a").expect("shown");
+        exports.rename("a", "c");
+        assert!(enter("a").is_none());
+        let other = enter("c").expect("shown");
+        assert_eq!(exports.hide("c"), 2);
+        drop((user, other));
+        assert_eq!(exports.hide("c"), 0);
+        assert_eq!(exports.numbered(0).map(|offer| offer.name.clone()), Some("c".to_owned()));
+    }
+
+    #[test]
     fn users_of_bytes_share_a_target() {
         let exports = Exports::new(vec![export("a")]);
         let offer = exports.numbered(0).expect("shown");
-        let (one, other) = (offer.at_any_byte(), offer.at_any_byte());
+        let one = offer.at_any_byte();
+        exports.rename("a", "b");
+        let other = exports.numbered(0).expect("shown").at_any_byte();
         assert!(Arc::ptr_eq(&one, &other), "partial changes must see each other");
         assert_eq!(one.info().logical_block, Bytes(1));
     }

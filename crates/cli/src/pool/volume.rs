@@ -30,6 +30,10 @@ pub enum Command {
     /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone, if that is wanted
     #[command(after_help = example("resize pool.toml backup 32MiB"))]
     Resize(ResizeArgs),
+    /// Give a volume another name, be its pool served or not. Connected clients keep the volume; new clients use the
+    /// new name
+    #[command(after_help = example("rename pool.toml backup archive"))]
+    Rename(RenameArgs),
     /// Set the device class of a volume in a pool with fast devices: auto (on fast devices until destage), fast (on
     /// fast devices while room is left) or capacity. What is there already goes elsewhere when it is
     /// written or destaged next
@@ -85,6 +89,18 @@ pub struct ResizeArgs {
     yes_destroy: Option<String>,
     #[command(flatten)]
     clients: Clients,
+}
+
+/// Arguments of `volume rename`.
+#[derive(Args)]
+pub struct RenameArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Name of the volume
+    name: String,
+    /// Its new name
+    new_name: String,
 }
 
 /// Arguments of `volume media`.
@@ -181,6 +197,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => create(args),
         Command::Resize(args) => resize(args),
+        Command::Rename(args) => rename(args),
         Command::Media(args) => media(args),
         Command::Limit(args) => limit(args),
         Command::GiveUp(args) => give_up::give_up(args),
@@ -226,6 +243,27 @@ fn resize(args: &ResizeArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     print(&format!("volume `{name}` has {size} now{}\n", promised(room)))
+}
+
+fn rename(args: &RenameArgs) -> anyhow::Result<ExitCode> {
+    let RenameArgs { settings, name, new_name } = args;
+    let new = VolumeName::for_new(new_name)?;
+    change(
+        settings,
+        |server| server.rename(name, new_name),
+        |pool| {
+            let volume = pool.volume(Some(name))?.id;
+            pool.ask(HostRequest::RenameVolume { volume, name: new })
+        },
+    )?;
+    let stated = Settings::load(settings)?.volumes.iter().any(|volume| volume.name == *name);
+    let file = settings.display();
+    let hint = if stated {
+        format!("; rename it in [[volumes]] of {file} as well")
+    } else {
+        String::new()
+    };
+    print(&format!("volume `{name}` is called `{new_name}` now{hint}\n"))
 }
 
 fn media(args: &MediaArgs) -> anyhow::Result<ExitCode> {

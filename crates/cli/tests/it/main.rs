@@ -22,6 +22,7 @@ mod readme;
 mod records;
 mod script;
 mod serve;
+mod serve_bare;
 mod serve_bounds;
 mod serve_clients;
 mod serve_daemon;

@@ -129,6 +129,35 @@ fn a_served_volume_is_deleted_when_nobody_uses_it() {
 }
 
 #[test]
+fn a_volume_is_renamed_under_its_clients_and_after_a_kill() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    run(folder, "volume rename pool.toml second second-b").ok();
+    let mut served = Served::start(folder, "");
+    let mut client = served.client("main");
+    let taken = run(folder, "volume rename pool.toml main second-b").refused(2);
+    assert!(taken.contains("a volume of that name exists"), "{taken}");
+    let bad = run(folder, "volume rename pool.toml main a/b").refused(2);
+    assert!(bad.contains("cannot be the name of a volume"), "{bad}");
+    let said = run(folder, "volume rename pool.toml main vault").ok();
+    assert!(said.contains("rename it in [[volumes]] of pool.toml"), "{said}");
+    client.call(Command::Write, flag::FUA, 0, 0, &[5; 4096]).expect("clients keep it");
+    assert!(Client::connect(served.stream(), "main", Framing::Simple).is_err());
+    let delete = "volume delete pool.toml vault --yes-destroy vault";
+    let refused = run(folder, delete).refused(2);
+    assert!(refused.contains("`vault` is in use (1 connections and open files)"), "{refused}");
+    served.child.kill().expect("it runs");
+    served.child.wait().expect("it was killed");
+    let served = Served::start(folder, "");
+    let names = [("vault".to_owned(), 48), ("second-b".to_owned(), 16)];
+    assert_eq!(volumes(&served), names);
+    let read = served.client("vault").call(Command::Read, 0, 0, 4096, &[]).expect("read");
+    assert!(read.data == [5; 4096]);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn http_changes_volumes_on_the_socket_only() {
     let folder = scratch();
     let folder = folder.path();

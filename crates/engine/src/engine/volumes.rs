@@ -11,9 +11,12 @@ use crate::request::{HostError, Reply};
 use crate::write_cache::Owner;
 
 impl<P: Payload> Parts<P> {
+    fn is_taken(&self, name: &VolumeName) -> bool {
+        self.volumes.alive().iter().any(|map| map.name == *name)
+    }
+
     fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
-        let alive = self.volumes.alive();
-        if alive.iter().any(|map| map.name == *name) {
+        if self.is_taken(name) {
             return Err(HostError::NameTaken);
         }
         let volumes = self.volumes.all().len() + 1;
@@ -79,6 +82,18 @@ impl<P: Payload> Parts<P> {
         let mut entries = vec![Entry::VolumeCreate { volume, blocks }];
         entries.extend(Entry::name_parts(volume, name));
         self.requests.set_reply(request, Reply::Created(volume));
+        self.cache.say(entries, vec![Owner::Request(request)]);
+    }
+
+    pub(crate) fn rename_volume(&mut self, request: u32, volume: VolumeId, name: VolumeName) {
+        let Some(index) = self.volumes.index(volume) else {
+            return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
+        };
+        if self.volumes.map(index).name != name && self.is_taken(&name) {
+            return self.request_progress(request, 1, Some(HostError::NameTaken));
+        }
+        let entries = Entry::name_parts(volume, &name).collect();
+        self.volumes.map_mut(index).name = name;
         self.cache.say(entries, vec![Owner::Request(request)]);
     }
 

@@ -79,6 +79,6 @@ impl Shared {
     fn bytes_of(&self, extent: Extent) -> Option<(VolumeName, Range<u64>)> {
         let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
         let state = self.volumes().get(&extent.volume.0).cloned()?;
-        Some((state.name.clone(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
+        Some((state.name(), bytes(extent.lba)..bytes(extent.lba + extent.blocks)))
     }
 }

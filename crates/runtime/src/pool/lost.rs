@@ -73,7 +73,7 @@ impl Service {
         for (volume, is_throttled) in self.waiting.throttling(now) {
             let state = self.shared.volumes().get(&volume).cloned();
             if let Some(state) = state {
-                (self.listener)(Event::Throttled(state.name.clone(), is_throttled));
+                (self.listener)(Event::Throttled(state.name(), is_throttled));
             }
         }
     }

@@ -25,7 +25,7 @@ impl Pool {
     ) -> (Pool, Stepper) {
         let service = Service::new(driver, listener, upkeep);
         let shared = service.shared.clone();
-        (Pool { shared, thread: None }, Stepper::new(service))
+        (Pool { shared, naming: Default::default(), thread: None }, Stepper::new(service))
     }
 }
 

@@ -39,8 +39,8 @@ impl Volume {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &VolumeName {
-        &self.state.name
+    pub fn name(&self) -> VolumeName {
+        self.state.name()
     }
 
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
@@ -147,6 +147,6 @@ impl BlockTarget for Volume {
 
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Volume({} {:?})", self.state.id.0, self.state.name.as_str())
+        write!(f, "Volume({} {:?})", self.state.id.0, self.state.name().as_str())
     }
 }

@@ -1,7 +1,7 @@
 //! A volume, as its handles, the pool and the thread of the pool share it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_target::Clock;
@@ -12,7 +12,7 @@ use super::traffic::TrafficCounters;
 /// State shared by the handles of a volume.
 pub(super) struct VolumeState {
     pub(super) id: VolumeId,
-    pub(super) name: VolumeName,
+    name: RwLock<VolumeName>,
     /// Zero when it was deleted.
     pub(super) blocks: AtomicU64,
     /// Requests that wait for the engine.
@@ -26,7 +26,18 @@ impl VolumeState {
     pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> VolumeState {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
         let (limits, traffic) = (Mutex::default(), TrafficCounters::default());
+        let name = RwLock::new(name);
         VolumeState { id, name, blocks, waiting, limits, traffic, clock }
+    }
+
+    pub(super) fn name(&self) -> VolumeName {
+        // No panic under the lock can leave a half-made change.
+        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn rename(&self, name: VolumeName) {
+        // As above.
+        *self.name.write().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, VolumeLimits> {

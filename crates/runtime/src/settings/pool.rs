@@ -40,6 +40,10 @@ settings! {
              `status`, `doctor` and the metrics report it.";
         full_critical: f64 => SHARE, common, "0.95",
             "The share at which they report that little is left.";
+        layer: ServedLayer, common, "log",
+            "What serves the blocks of a simulated drive: log (the pool), raw (the drive itself, without a pool) or tag \
+             (the drive itself; each volume writes to a placement handle of its own; tag:auto: the placement chooses \
+             the handles). raw and tag show what the drive writes without the log.";
         service_days: u32 => 1..=u32::MAX, expert, "1825",
             "Days for which devices are to last whose endurance is stated.";
     }
@@ -62,6 +66,48 @@ settings! {
             "Connections of clients at once.";
         patience: u32 => PATIENCE, expert, "10",
             "Seconds that clients have for the end of their requests at a stop, and the device for closing the pool.";
+    }
+}
+
+/// What serves the blocks of a simulated drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServedLayer {
+    /// The pool.
+    #[default]
+    Log,
+    /// The drive itself.
+    Raw,
+    /// The drive itself; each volume has a placement handle.
+    Tag,
+    /// The drive itself; the placement of pools chooses the handles.
+    TagAuto,
+}
+
+impl ServedLayer {
+    const ALL: [ServedLayer; 4] =
+        [ServedLayer::Log, ServedLayer::Raw, ServedLayer::Tag, ServedLayer::TagAuto];
+
+    /// Its name in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ServedLayer::Log => "log",
+            ServedLayer::Raw => "raw",
+            ServedLayer::Tag => "tag",
+            ServedLayer::TagAuto => "tag:auto",
+        }
+    }
+}
+
+impl Setting for ServedLayer {
+    fn read(text: &str) -> Result<ServedLayer, String> {
+        let named = ServedLayer::ALL.into_iter().find(|one| one.name() == text);
+        let names = || ServedLayer::ALL.map(ServedLayer::name).join(", ");
+        named.ok_or_else(|| format!("`{text}` is none of {}", names()))
+    }
+
+    fn show(&self) -> String {
+        self.name().to_owned()
     }
 }
 
@@ -124,6 +170,12 @@ impl PoolSettings {
     pub fn io_timeout(&self) -> Option<Duration> {
         let limit = self.upkeep.io_timeout.unwrap_or(IO_TIMEOUT);
         (limit > Time(0)).then(|| Duration::from_nanos(limit.as_nanos()))
+    }
+
+    /// What serves the blocks.
+    #[must_use]
+    pub fn layer(&self) -> ServedLayer {
+        self.upkeep.layer.unwrap_or_default()
     }
 
     /// Every key that is stated, with its value as text.

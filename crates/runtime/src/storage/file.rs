@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
 use rustix::io::{Errno, pwrite};
 use thermocline_engine::{UnitCondition, UnitReport};
-use thermocline_types::UnitId;
+use thermocline_types::{Bytes, UnitId};
 
 use super::cache::read_from_media;
 use super::holder;
@@ -170,6 +170,11 @@ impl File {
         self.io.submit(token, Action::Call(self.resetting(unit)));
     }
 
+    /// Makes the bytes from `at` on read as zeros.
+    pub(super) fn zero(&mut self, token: Token, at: Bytes, length: Bytes) {
+        self.io.submit(token, Action::Call(self.zeroing(at, length)));
+    }
+
     /// The call that empties `unit`.
     fn resetting(&self, unit: UnitId) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
@@ -187,10 +192,10 @@ impl File {
         })
     }
 
-    /// The call that makes `unit` read as zeros: a hole if the file system supports holes.
-    fn zeroing(&self, unit: UnitId) -> Call {
+    /// The call that makes bytes read as zeros: a hole if the file system supports holes.
+    fn zeroing(&self, at: Bytes, length: Bytes) -> Call {
         let (file, kind) = (Arc::clone(&self.file.0), self.kind);
-        let (start, len) = (self.layout.start(unit).0, self.layout.unit_bytes().0);
+        let (start, len) = (at.0, length.0);
         Box::new(move || {
             let result = match kind {
                 Kind::Regular => punch_hole(&file, start, len),
@@ -330,7 +335,10 @@ impl Storage for File {
                 Action::Call(Box::new(|| Err(Errno::STALE)))
             }
             Command::Flush(_) => Action::Sync,
-            Command::Zero(unit) => Action::Call(self.zeroing(unit)),
+            Command::Zero(unit) => {
+                let zeroing = self.zeroing(self.layout.start(unit), self.layout.unit_bytes());
+                Action::Call(zeroing)
+            }
             Command::Reset(unit) if self.discards => Action::Call(self.resetting(unit)),
             Command::Reset(_)
             | Command::Finish(_)

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use thermocline_engine::{DeviceError, UnitCondition, UnitReport};
 use thermocline_format::LogicalBlock;
 use thermocline_nand::{Counters, Drive, DriveError, Sliced, UnitStatus, ZoneError, ZoneState};
-use thermocline_types::{Bytes, Class, Time};
+use thermocline_types::{Bytes, Class, Op, Request, StreamId, TenantId, Time};
 
 use super::{
     Command, Completion, Fault, File, Layout, OpenError, OpenErrorKind, Options, Storage, Token,
@@ -124,6 +124,27 @@ impl Simulated {
         self.ready_at + Time::nanos(self.began.elapsed().as_nanos() as u64)
     }
 
+    /// Trims the bytes from `at` on; they read as zeros. Only for drives without zones.
+    pub(crate) fn trim(&mut self, token: Token, at: Bytes, length: Bytes) {
+        let now = self.now();
+        match self.drive.drive_mut().submit(now, &trim(now, at, length), 0) {
+            Err(error) => {
+                self.ready.push(Completion::new(token, Err(device_error(&error).into())));
+            }
+            Ok(due) => {
+                self.hold_until(token, due);
+                self.file.zero(token, at, length);
+            }
+        }
+    }
+
+    /// The command completes no earlier than at `due`, if latency is modelled.
+    fn hold_until(&mut self, token: Token, due: Time) {
+        if self.latency == Latency::Modelled {
+            self.due.insert(token, due);
+        }
+    }
+
     /// Whether a command ends a zone that is not full.
     fn ends_early(&self, command: &Command) -> bool {
         match (command, self.drive.drive()) {
@@ -198,9 +219,7 @@ impl Storage for Simulated {
                 self.ready.push(Completion::new(token, Err(device_error(&error).into())));
             }
             Ok(due) => {
-                if self.latency == Latency::Modelled {
-                    self.due.insert(token, due);
-                }
+                self.hold_until(token, due);
                 self.hand_over(token, command, ends_early);
             }
         }
@@ -244,6 +263,11 @@ impl Storage for Simulated {
     fn drive_counters(&self) -> Option<Counters> {
         Some(self.drive.drive().counters().since(&self.filled))
     }
+}
+
+fn trim(at: Time, offset: Bytes, length: Bytes) -> Request {
+    let (tenant, stream) = (TenantId(0), StreamId::UNKNOWN);
+    Request { at, offset, length, tenant, stream, op: Op::Trim }
 }
 
 fn length(parts: &[Buffer]) -> Bytes {

@@ -84,6 +84,8 @@ struct Size {
 struct VolumeModel {
     /// Possible sizes of the volume: only the first belongs to a completed change.
     sizes: Vec<Size>,
+    /// Possible names of the volume: only the first belongs to a completed change.
+    names: Vec<(WriteNumber, VolumeName)>,
     /// Possible media of the volume: only the first belongs to a completed change.
     media: Vec<(WriteNumber, VolumeMedia)>,
     blocks: Vec<History>,
@@ -101,6 +103,7 @@ enum Change {
     /// A new size, and the blocks that were cut off by it.
     Size(VolumeId, Extent),
     Media(VolumeId),
+    Name(VolumeId),
 }
 
 /// The possible contents of all volumes.
@@ -232,6 +235,16 @@ impl Model {
         version
     }
 
+    /// A volume is to have another name.
+    pub fn begin_rename(&mut self, id: VolumeId, name: VolumeName) -> WriteNumber {
+        let version = self.tick();
+        if let Some(volume) = self.volumes.get_mut(&id) {
+            volume.names.push((version, name));
+        }
+        self.changes.insert(version, Change::Name(id));
+        version
+    }
+
     /// The blocks of a volume are to be elsewhere.
     pub fn begin_media(&mut self, id: VolumeId, media: VolumeMedia) -> WriteNumber {
         let version = self.tick();
@@ -242,7 +255,7 @@ impl Model {
         version
     }
 
-    /// A change of blocks, of a size or of media has ended.
+    /// A change of blocks, of a size, of media or of a name has ended.
     pub fn end_change(&mut self, version: WriteNumber, outcome: Outcome) {
         let tick = self.tick();
         let change = self.changes.remove(&version);
@@ -254,6 +267,13 @@ impl Model {
                     && outcome != Outcome::Failed
                 {
                     volume.media.retain(|(said, _)| *said >= version);
+                }
+            }
+            Some(Change::Name(id)) => {
+                if let Some(volume) = self.volumes.get_mut(&id)
+                    && outcome != Outcome::Failed
+                {
+                    volume.names.retain(|(said, _)| *said >= version);
                 }
             }
             Some(Change::Size(_, cut)) if outcome == Outcome::Failed => {
@@ -309,6 +329,11 @@ impl Model {
                     volume.media.retain(|(said, _)| *said != version);
                 }
             }
+            Some(Change::Name(id)) => {
+                if let Some(volume) = self.volumes.get_mut(&id) {
+                    volume.names.retain(|(said, _)| *said != version);
+                }
+            }
             Some(Change::Size(id, cut)) => {
                 self.histories(cut, |block| block.cancel(version));
                 if let Some(volume) = self.volumes.get_mut(&id) {
@@ -324,7 +349,7 @@ impl Model {
         let Some(id) = id else { return };
         if let Some(create) = self.creates.remove(&version) {
             let blocks = vec![History::default(); create.blocks as usize];
-            self.insert(id, version, VolumeMedia::Auto, blocks);
+            self.insert(id, version, create.name, VolumeMedia::Auto, blocks);
         }
     }
 
@@ -332,12 +357,13 @@ impl Model {
         &mut self,
         id: VolumeId,
         version: WriteNumber,
+        name: VolumeName,
         media: VolumeMedia,
         blocks: Vec<History>,
     ) {
         let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
-        let media = vec![(version, media)];
-        self.volumes.insert(id, VolumeModel { sizes: vec![size], media, blocks });
+        let (names, media) = (vec![(version, name)], vec![(version, media)]);
+        self.volumes.insert(id, VolumeModel { sizes: vec![size], names, media, blocks });
     }
 
     /// A flush of one volume, or of all, is submitted.
@@ -404,6 +430,10 @@ impl Model {
             if media.is_some_and(|some| some.iter().all(|(_, media)| *media != volume.media)) {
                 wrong.push(Verdict::MediaWrong { volume: volume.volume, media: volume.media });
             }
+            let names = self.volumes.get(&volume.volume).map(|volume| &volume.names);
+            if names.is_some_and(|some| some.iter().all(|(_, name)| *name != volume.name)) {
+                wrong.push(Verdict::NameWrong { volume: volume.volume, name: volume.name.clone() });
+            }
             let judged = volume.blocks.iter().enumerate().filter_map(|(lba, content)| {
                 let content = (*content)?;
                 self.judge_crashed(volume.volume, lba as u64, content).err()
@@ -466,7 +496,8 @@ impl Model {
         let mut before = std::mem::take(&mut self.volumes);
         for volume in found {
             let old = before.remove(&volume.volume).map(|volume| volume.blocks).unwrap_or_default();
-            let model = VolumeModel { sizes: Vec::new(), media: Vec::new(), blocks: old };
+            let (sizes, names, media) = (Vec::new(), Vec::new(), Vec::new());
+            let model = VolumeModel { sizes, names, media, blocks: old };
             self.volumes.insert(volume.volume, model);
             let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
                 let mut kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
@@ -478,7 +509,7 @@ impl Model {
                 })
             });
             let settled = settled.collect();
-            self.insert(volume.volume, now, volume.media, settled);
+            self.insert(volume.volume, now, volume.name.clone(), volume.media, settled);
         }
         self.creates.clear();
         self.changes.clear();

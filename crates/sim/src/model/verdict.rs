@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thermocline_format::{VolumeId, VolumeMedia};
+use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
 use super::history::{History, WriteNumber};
 use crate::data::Content;
@@ -58,6 +58,13 @@ pub enum Verdict {
     },
     /// A volume that must exist does not.
     VolumeLost(VolumeId),
+    /// A volume has a name that it must not have.
+    NameWrong {
+        /// The volume.
+        volume: VolumeId,
+        /// Its name.
+        name: VolumeName,
+    },
     /// The blocks of a volume are to be where nobody wanted them last.
     MediaWrong {
         /// The volume.
@@ -73,9 +80,10 @@ impl Verdict {
     pub const fn is_rollback(&self) -> bool {
         match self {
             Verdict::Block { why, .. } => matches!(why, Why::Lost),
-            Verdict::VolumeWrong { .. } | Verdict::VolumeLost(_) | Verdict::MediaWrong { .. } => {
-                true
-            }
+            Verdict::VolumeWrong { .. }
+            | Verdict::VolumeLost(_)
+            | Verdict::NameWrong { .. }
+            | Verdict::MediaWrong { .. } => true,
         }
     }
 
@@ -122,6 +130,9 @@ impl fmt::Display for Verdict {
                 write!(f, "volume {} of {blocks} blocks exists, and must not", volume.0)
             }
             Verdict::VolumeLost(volume) => write!(f, "volume {} is gone", volume.0),
+            Verdict::NameWrong { volume, name } => {
+                write!(f, "volume {} is called `{name}`, and must not be", volume.0)
+            }
             Verdict::MediaWrong { volume, media } => {
                 write!(f, "volume {} is on {media} media, and nobody wants it there", volume.0)
             }

@@ -189,6 +189,7 @@ impl World {
             Verdict::Block { volume, lba, .. } => self.atlas().explains_older(volume, lba),
             Verdict::VolumeWrong { volume, .. }
             | Verdict::VolumeLost(volume)
+            | Verdict::NameWrong { volume, .. }
             | Verdict::MediaWrong { volume, .. } => self.atlas().explains_older(volume, 0),
         };
         if !(older && explained) {

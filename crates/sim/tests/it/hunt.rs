@@ -35,7 +35,7 @@ fn bugs_of_all_kinds_are_caught() {
 /// By one method each: all methods in turn are `cargo xtask sim --bugs`.
 #[test]
 fn rare_bugs_are_caught() {
-    use Situation::{FailingCopies, LateFailures, Reserved, Rewrites};
+    use Situation::{FailingCopies, LateFailures, Renaming, Reserved, Rewrites};
     let bugs = [
         (Bug::OtherDevicesNotFlushed, Method::Situation(Reserved), 1),
         (Bug::TrimNotReplayed, Method::Situation(Reserved), 1),
@@ -48,6 +48,7 @@ fn rare_bugs_are_caught() {
         (Bug::HomeNotConfirmed, Method::OlderHome, 1),
         (Bug::UnitNotAwaited, Method::Situation(FailingCopies), 35),
         (Bug::ReserveNotHeld, Method::Situation(Reserved), 1),
+        (Bug::RenameNotReplayed, Method::Situation(Renaming), 1),
     ];
     for (bug, method, seed) in bugs {
         let hunt = hunt(bug, &HuntBudget { seed, only: Some(method), ..BUDGET });

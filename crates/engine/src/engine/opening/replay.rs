@@ -115,7 +115,13 @@ impl<P: Payload> Recovery<P> {
             if let (Some(index), Some(name)) =
                 (p.volumes.index(volume), VolumeName::from_bytes(&bytes))
             {
-                p.volumes.map_mut(index).name = name;
+                let map = p.volumes.map_mut(index);
+                // Only a volume that this chunk creates has an empty name.
+                let is_rename = !map.name.as_str().is_empty() && map.name != name;
+                mark!(RenameReplayed if is_rename);
+                if !(is_rename && bug!(p.config, RenameNotReplayed)) {
+                    map.name = name;
+                }
             }
         }
     }

@@ -131,6 +131,12 @@ impl<P: Payload> Parts<P> {
                 let now = now.map(|map| Entry::VolumeMedia { volume, media: map.media });
                 now.into_iter().collect()
             }
+            Entry::VolumeName { volume, part, .. } => {
+                mark!(NameSaidAgain);
+                let now = index(volume);
+                let now = now.and_then(|map| Entry::name_parts(volume, &map.name).nth(part.into()));
+                now.into_iter().collect()
+            }
             _ => vec![entry],
         }
     }
