@@ -611,6 +611,8 @@ impl Prepared {
                 ("workload.ignore_trims", (*ignore_trims).into()),
                 ("workload.skip_bad", options.skip_bad.into()),
                 ("workload.volume", options.volume.clone().into()),
+                ("workload.from_ns", options.window.from.as_nanos().into()),
+                ("workload.until_ns", options.window.until.map(Time::as_nanos).into()),
             ],
             Input::Synthetic { options, .. } => vec![
                 ("workload.limit", format!("{:?}", options.limit).into()),

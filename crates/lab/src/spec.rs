@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use thermocline_record::{RunRecord, RunSpec, WorkloadSpec};
 use thermocline_types::{Bytes, Time};
 use thermocline_workload::synthetic::{self, Bursts, Limit, Spec};
-use thermocline_workload::trace;
+use thermocline_workload::trace::{self, Window};
 
 use crate::{Error, Input, Layer, Pacing, Prefill, Prepared, Settings, Stack};
 
@@ -160,7 +160,17 @@ pub fn prefill(name: &str) -> Result<Prefill, Error> {
 /// [`Error::Key`] for a value that cannot be, and errors of the generator.
 pub fn input(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {
     match workload {
-        WorkloadSpec::Trace { path, format, volume, skip_bad, remap, loops, ignore_trims } => {
+        WorkloadSpec::Trace {
+            path,
+            format,
+            volume,
+            from_us,
+            until_us,
+            skip_bad,
+            remap,
+            loops,
+            ignore_trims,
+        } => {
             let format = format.as_ref().map(|name| name.parse()).transpose();
             let remap = remap.parse().map_err(|error| Error::key("remap", format!("{error}")))?;
             let loops = loops.unwrap_or(PASSES);
@@ -173,6 +183,7 @@ pub fn input(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {
                     format: format.map_err(|error| Error::key("format", format!("{error}")))?,
                     skip_bad: *skip_bad,
                     volume: volume.clone(),
+                    window: window(*from_us, *until_us)?,
                 },
                 remap,
                 loops,
@@ -181,6 +192,21 @@ pub fn input(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {
         }
         WorkloadSpec::Generator { .. } => generated(workload, seed),
     }
+}
+
+/// The window of a trace between two times in microseconds.
+fn window(from_us: Option<f64>, until_us: Option<f64>) -> Result<Window, Error> {
+    let time = |key, micros: Option<f64>| match micros {
+        Some(micros) if !(0.0..1e15).contains(&micros) => {
+            Err(Error::key(key, format!("is {micros} us, must be 0 to 31 years")))
+        }
+        micros => Ok(micros.map(|micros| Time::nanos((micros * 1e3) as u64))),
+    };
+    let (from, until) = (time("from", from_us)?.unwrap_or_default(), time("until", until_us)?);
+    if until.is_some_and(|until| until <= from) {
+        return Err(Error::key("until", "must be later than `from`"));
+    }
+    Ok(Window { from, until })
 }
 
 fn generated(workload: &WorkloadSpec, seed: u64) -> Result<Input, Error> {

@@ -84,6 +84,12 @@ pub enum WorkloadSpec {
         /// Replays the requests of this volume only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         volume: Option<String>,
+        /// Leaves out the requests before this time, in microseconds since the first request of the trace.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_us: Option<f64>,
+        /// Leaves out the requests from this time on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_us: Option<f64>,
         /// Whether lines that cannot be read are left out.
         skip_bad: bool,
         /// How addresses are fitted into the device: `dense`, `fold` or `none`.
@@ -137,6 +143,8 @@ impl WorkloadSpec {
             path: path.to_owned(),
             format: None,
             volume: None,
+            from_us: None,
+            until_us: None,
             skip_bad: false,
             remap: "dense".to_owned(),
             loops: None,

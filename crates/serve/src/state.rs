@@ -363,7 +363,10 @@ impl State {
 
     /// The units now; `None` when the pool is closed.
     pub fn units(&self) -> Option<UnitsReport> {
-        self.pool()?.look(|view| UnitsReport::of(view.engine))
+        match &self.backend {
+            WeakBackend::Pool(pool) => pool.upgrade()?.look(|view| UnitsReport::of(view.engine)),
+            WeakBackend::Drive(drive) => drive.upgrade().map(|_| UnitsReport::none()),
+        }
     }
 
     /// Current status; `None` when the pool is closed.

@@ -55,6 +55,12 @@ pub struct DeviceUnits {
 }
 
 impl UnitsReport {
+    /// No units: a drive without a pool.
+    #[must_use]
+    pub fn none() -> UnitsReport {
+        UnitsReport { schema: SCHEMA.to_owned(), blocks_per_unit: 0, devices: Vec::new() }
+    }
+
     /// The units of `engine`.
     #[must_use]
     pub fn of(engine: &Engine<Buffer>) -> UnitsReport {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment};
+use thermocline_lab::Input;
 use thermocline_lab::analyze::{self, Analysis, Stage, heat};
 use thermocline_lab::headroom::{Headroom, QUICK_WRITES, WRITES};
 use thermocline_types::Bytes;
@@ -39,6 +40,8 @@ then each figure has an error, +- one standard error of the mean over the sample
 Examples:
   thermocline lab analyze --trace postgres-tpcc
   thermocline lab analyze --workload zipf:0.99 --span 256MiB --json
+  thermocline lab analyze --traces postgres-tpcc rocksdb-overwrite --quick
+  thermocline lab analyze --trace postgres-tpcc --from 1s --until 2s --quick
   thermocline lab analyze --workload uniform --span 4GiB --drive-writes 2 --quick
   zcat trace.csv.gz | thermocline lab analyze --trace - --no-headroom";
 
@@ -60,6 +63,9 @@ pub struct AnalyzeArgs {
     /// Write an HTML page with charts of the workload: a single file, readable offline
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Several traces instead of one: a row of figures for each
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["trace", "workload", "report"])]
+    traces: Vec<PathBuf>,
 }
 
 /// `lab analyze`.
@@ -69,20 +75,15 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
         (false, true) => Some(QUICK_WRITES),
         (false, false) => Some(WRITES),
     };
+    if !args.traces.is_empty() {
+        return analyze_all(args, headroom);
+    }
     if let Some(path) = &args.report {
         args.source.trace.iter().try_for_each(|trace| refuse_overwriting(trace, path))?;
         file::check(path)?;
     }
     let input = args.source.input(&ReplayArgs::default())?;
-    let bars = Progress::default();
-    let mut bar: Option<(Stage, Bar)> = None;
-    let analysis = analyze::analyze(&input, headroom, &mut |stage, share| {
-        if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
-            bar = Some((stage, bars.bar(stage.name())));
-        }
-        bar.iter().for_each(|(_, bar)| bar.set(share));
-    })?;
-    drop(bar);
+    let analysis = with_progress(&input, headroom)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&analysis)?)?;
@@ -100,6 +101,62 @@ pub fn analyze(args: &AnalyzeArgs) -> anyhow::Result<()> {
         writeln!(out, "report: {}", path.display())?;
     }
     Ok(())
+}
+
+fn with_progress(input: &Input, headroom: Option<u64>) -> anyhow::Result<Analysis> {
+    let bars = Progress::default();
+    let mut bar: Option<(Stage, Bar)> = None;
+    Ok(analyze::analyze(input, headroom, &mut |stage, share| {
+        if bar.as_ref().is_none_or(|(shown, _)| *shown != stage) {
+            bar = Some((stage, bars.bar(stage.name())));
+        }
+        bar.iter().for_each(|(_, bar)| bar.set(share));
+    })?)
+}
+
+/// A row for each trace.
+fn analyze_all(args: &AnalyzeArgs, headroom: Option<u64>) -> anyhow::Result<()> {
+    let analyses = args.traces.iter().map(|trace| {
+        let mut source = args.source.clone();
+        source.trace = Some(trace.clone());
+        with_progress(&source.input(&ReplayArgs::default())?, headroom)
+    });
+    let analyses = analyses.collect::<anyhow::Result<Vec<_>>>()?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&analyses)?)?);
+    }
+    let mut table = plain();
+    table.set_header([
+        "trace",
+        "requests",
+        "written",
+        "working set",
+        "times over",
+        "in sequence",
+        "below 64 KiB",
+        "hottest 10 % take",
+        "placement",
+    ]);
+    for Analysis { workload, profile, headroom, .. } in &analyses {
+        let tenth = profile.skew.hottest.iter().find(|hot| hot.share_of_blocks >= 0.1);
+        let helps = headroom.as_ref().map_or("not asked", |headroom| match headroom.can_gain() {
+            true => "can help",
+            false => "cannot help",
+        });
+        table.add_row(vec![
+            Cell::new(workload),
+            right(profile.requests.to_string()),
+            right(Bytes(profile.bytes_written).to_string()),
+            right(Bytes(profile.working_set_bytes).to_string()),
+            right(format!("{:.2}", profile.writes_per_working_set)),
+            right(percent(profile.sequential_share)),
+            right(percent(small_writes(profile))),
+            right(tenth.map_or("-".to_owned(), |hot| percent(hot.share_of_writes))),
+            Cell::new(helps),
+        ]);
+    }
+    Ok(writeln!(out, "{table}")?)
 }
 
 impl AnalyzeArgs {

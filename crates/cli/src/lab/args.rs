@@ -63,6 +63,12 @@ pub struct SourceArgs {
     /// Only the requests of this volume (`lab analyze` shows the volumes)
     #[arg(long, value_name = "NAME", help_heading = "Trace")]
     volume: Option<String>,
+    /// Leave out what comes before this time of the trace, such as 90s, 10min, 2h or 1d
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Trace")]
+    from: Option<Time>,
+    /// Leave out what comes from this time of the trace on
+    #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Trace")]
+    until: Option<Time>,
 
     /// Bytes addressed; of an application, its volume [default: 1GiB, of applications 16GiB]
     #[arg(long, value_name = "SIZE", help_heading = "Generator")]
@@ -235,6 +241,8 @@ impl SourceArgs {
             path: path.to_str().context("the trace's path is no text")?.to_owned(),
             format: self.format.map(|format| format.to_string()),
             volume: self.volume.clone(),
+            from_us: self.from.map(micros),
+            until_us: self.until.map(micros),
             skip_bad: self.skip_bad,
             remap: replay.remap.to_string(),
             loops: replay.loops,
@@ -247,6 +255,8 @@ impl SourceArgs {
             ("--format", self.format.is_some()),
             ("--skip-bad", self.skip_bad),
             ("--volume", self.volume.is_some()),
+            ("--from", self.from.is_some()),
+            ("--until", self.until.is_some()),
             ("--loops", replay.loops.is_some_and(|loops| loops != 1)),
             ("--ignore-trims", replay.ignore_trims),
             ("--remap", replay.remap != Remap::default()),
@@ -413,6 +423,19 @@ impl DeviceArgs {
             ..spec
         }
     }
+}
+
+/// A time of a trace: seconds, or with a unit.
+fn moment(text: &str) -> Result<Time, String> {
+    // `us` and `ms` end in `s`.
+    let units =
+        [("us", 1e3), ("ms", 1e6), ("min", 60e9), ("h", 3600e9), ("d", 86_400e9), ("s", 1e9)];
+    let found = units.iter().find_map(|(unit, nanos)| Some((text.strip_suffix(unit)?, *nanos)));
+    let (number, nanos) = found.unwrap_or((text, 1e9));
+    let number: Option<f64> = number.trim().parse().ok();
+    let nanos = number.map(|number| number * nanos).filter(|nanos| (0.0..1e18).contains(nanos));
+    let why = || format!("`{text}` is no time such as 90s, 10min, 2h or 1d");
+    nanos.map(|nanos| Time::nanos(nanos as u64)).ok_or_else(why)
 }
 
 fn micros(time: Time) -> f64 {

@@ -1,11 +1,13 @@
 //! Outputs of results: a table, JSON, a record file, a report.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 use thermocline_lab::Input;
 use thermocline_record::RunRecord;
 use thermocline_report::render_with_workload;
@@ -29,6 +31,9 @@ pub struct OutputArgs {
     /// Write an HTML report: a single file, readable offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
+    /// Show the run of a stored record (--record) in the first column, and what has changed since
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "json")]
+    against: Option<PathBuf>,
 }
 
 /// Several runs of the same workload.
@@ -59,7 +64,16 @@ impl OutputArgs {
             }
             file::check(path)?;
         }
-        Ok(())
+        self.earlier().map(drop)
+    }
+
+    /// The record to compare with.
+    fn earlier(&self) -> anyhow::Result<Option<RunRecord>> {
+        let Some(path) = &self.against else { return Ok(None) };
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let record = RunRecord::from_json(&text);
+        record.map(Some).with_context(|| format!("{} is no record of a run", path.display()))
     }
 
     /// Gives out one run.
@@ -76,10 +90,15 @@ impl OutputArgs {
     /// Writes to standard output, then to the files. A failed write does not prevent the other writes.
     fn give(&self, records: &[RunRecord], json: &str, input: &Input) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
+        let earlier = self.earlier()?;
+        let changes = earlier.iter().flat_map(|earlier| changes(earlier, records));
+        let changes: String = changes.map(|change| change + "\n").collect();
+        let all: Vec<RunRecord> = earlier.into_iter().chain(records.iter().cloned()).collect();
+        let records = &all[..];
         let shown = match (self.json, self.table) {
             (true, _) => json.to_owned(),
             (false, Some(form)) => table::flat(records, form),
-            (false, None) => table::show(records),
+            (false, None) => table::show(records) + &changes,
         };
         let shown = out.write_all(shown.as_bytes());
         let recorded = self.record.as_ref().map_or(Ok(()), |path| file::write(path, json));
@@ -97,4 +116,50 @@ impl OutputArgs {
         }
         Ok(())
     }
+}
+
+/// What differs between an earlier run and these: figures, then settings.
+fn changes(earlier: &RunRecord, records: &[RunRecord]) -> Vec<String> {
+    let p99 = |record: &RunRecord| {
+        let write = record.latency_ns.as_ref()?.get("write")?;
+        write.p99.map(|nanos| nanos as f64 / 1e6)
+    };
+    let life = |record: &RunRecord| record.life.as_ref().map(|life| life.years_p50);
+    let figures = |record: &RunRecord| {
+        [
+            ("WAF", record.waf),
+            ("ALWA", record.alwa),
+            ("DLWA", record.dlwa),
+            ("life P50 (years)", life(record)),
+            ("write p99 (ms)", p99(record)),
+        ]
+    };
+    let of_one = |record: &RunRecord| {
+        let stack = &record.stack;
+        let mut changes = vec![format!("{stack}, against the earlier run of {}:", earlier.stack)];
+        if (&earlier.workload.name, earlier.workload.span_bytes)
+            != (&record.workload.name, record.workload.span_bytes)
+        {
+            let (then, now) = (&earlier.workload.name, &record.workload.name);
+            changes.push(format!(
+                "  another workload: {now} instead of {then}, so figures differ for that alone"
+            ));
+        }
+        for ((name, now), (_, then)) in figures(record).into_iter().zip(figures(earlier)) {
+            let Some((now, then)) = now.zip(then).filter(|(_, then)| *then > 0.0) else { continue };
+            let percent = 100.0 * (now / then - 1.0);
+            changes.push(format!("  {name} {now:.3} instead of {then:.3} ({percent:+.1} %)"));
+        }
+        let keys: BTreeSet<&String> = earlier.config.keys().chain(record.config.keys()).collect();
+        for key in keys {
+            let (now, then) = (record.config.get(key), earlier.config.get(key));
+            if now != then {
+                let show =
+                    |value: Option<&Value>| value.map_or("none".to_owned(), Value::to_string);
+                changes.push(format!("  {key} is {} instead of {}", show(now), show(then)));
+            }
+        }
+        changes
+    };
+    records.iter().flat_map(of_one).collect()
 }

@@ -52,7 +52,9 @@ Examples:
   A run as one file that others can repeat, also from its record:
     thermocline lab run --stack raw:ideal --workload uniform --print-spec > spec.json
     thermocline lab run --spec spec.json --record run.json
-    thermocline lab run --spec run.json";
+    thermocline lab run --spec run.json
+  What a setting changes against that run:
+    thermocline lab run --stack raw:ideal --workload uniform --set device.op=0.2 --against run.json";
 
 /// Examples of `lab compare`.
 const COMPARE_EXAMPLES: &str = "\
@@ -90,13 +92,15 @@ pub struct RunArgs {
 }
 
 /// Arguments that decide a run. A specification has keys with the same names.
-pub const DECIDING: [&str; 31] = [
+pub const DECIDING: [&str; 33] = [
     "stack",
     "trace",
     "workload",
     "format",
     "skip_bad",
     "volume",
+    "from",
+    "until",
     "span",
     "drive_writes",
     "writes",

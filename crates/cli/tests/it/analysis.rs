@@ -108,3 +108,22 @@ fn of_many_volumes_the_largest_are_shown_and_json_has_all() {
     assert!(split.err.contains("280 more files of volumes with fewer requests"), "{}", split.err);
     assert_eq!(std::fs::read_dir(folder.path().join("parts")).expect("made").count(), 300);
 }
+
+#[test]
+fn several_traces_have_a_row_each_and_a_window_cuts_one() {
+    let many = lab("analyze --no-headroom --traces postgres-tpcc rocksdb-overwrite").ok();
+    assert!(many.contains("postgres-tpcc") && many.contains("rocksdb-overwrite"), "{many}");
+    let many = lab("analyze --no-headroom --json --traces postgres-tpcc rocksdb-overwrite").json();
+    let requests = |analysis: &serde_json::Value| analysis["profile"]["requests"].as_u64();
+    let one = lab("analyze --no-headroom --json --trace postgres-tpcc").json();
+    assert_eq!(requests(&many[0]), requests(&one));
+    let window = |times: &str| {
+        let asked = format!("analyze --no-headroom --json --trace postgres-tpcc {times}");
+        requests(&lab(&asked).json()).expect("a number")
+    };
+    let middle = one["profile"]["duration_s"].as_f64().expect("seconds") / 2.0;
+    let halves = window(&format!("--until {middle}s")) + window(&format!("--from {middle}s"));
+    assert_eq!(Some(halves), requests(&one));
+    let refused = lab("analyze --no-headroom --trace postgres-tpcc --from 2h").refused(1);
+    assert!(refused.contains("no request lies in the window"), "{refused}");
+}

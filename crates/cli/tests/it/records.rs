@@ -255,3 +255,21 @@ fn a_record_is_explained_from_the_application_down_to_the_media() {
     let wrong = crate::lab_in(folder.path(), "explain --record nowhere.json").refused(1);
     assert!(wrong.contains("cannot read nowhere.json"), "{wrong}");
 }
+
+#[test]
+fn a_run_is_shown_beside_an_earlier_one_with_what_has_changed() {
+    let folder = crate::scratch();
+    let run = "run --stack raw:ideal --workload uniform --span 16MiB --drive-writes 2";
+    crate::lab_in(folder.path(), &format!("{run} --record old.json")).ok();
+    let again = crate::lab_in(folder.path(), &format!("{run} --against old.json")).ok();
+    assert!(again.contains("(+0.0 %)") && !again.contains("device.op"), "{again}");
+    let other = format!("{run} --set device.op=0.5 --against old.json");
+    let other = crate::lab_in(folder.path(), &other).ok();
+    for part in
+        ["against the earlier run of raw:ideal", "  WAF ", " instead of ", "device.op is 0.5"]
+    {
+        assert!(other.contains(part), "`{part}` is missing:\n{other}");
+    }
+    let refused = crate::lab_in(folder.path(), &format!("{run} --against none.json")).refused(1);
+    assert!(refused.contains("cannot read none.json"), "{refused}");
+}

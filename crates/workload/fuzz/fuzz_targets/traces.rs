@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_last() else { return };
     let format = choice.checked_sub(128).and_then(|choice| Format::ALL.get(usize::from(choice >> 1)));
     let format = format.copied();
-    let options = Options { format, skip_bad: choice & 1 == 1, volume: None };
+    let options = Options { format, skip_bad: choice & 1 == 1, ..Options::default() };
     let file = requests(Cursor::new(rest.to_vec()), &options);
     let pipe = requests(Drops(Cursor::new(rest.to_vec())), &options);
     assert_eq!(file, pipe);

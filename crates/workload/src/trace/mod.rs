@@ -28,5 +28,5 @@ mod write;
 pub use builtin::{BUILT_IN, BuiltIn};
 pub use error::{Error, ErrorKind};
 pub use format::{Format, UnknownFormat};
-pub use reader::{Options, Trace, open};
+pub use reader::{Options, Trace, Window, open};
 pub use write::{Part, csv_header, csv_line, split_csv, write_csv};

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use thermocline_types::{Bytes, Op, Request};
+use thermocline_types::{Bytes, Op, Request, Time};
 
 use crate::{BATCH, Source};
 
@@ -27,6 +27,17 @@ pub struct Options {
     pub skip_bad: bool,
     /// Keep only the requests of the volume with this name.
     pub volume: Option<String>,
+    /// Keep only the requests of this time.
+    pub window: Window,
+}
+
+/// A time of a trace, counted from its first request. The default is all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The begin. The times of requests count from here.
+    pub from: Time,
+    /// The end; `None`: the end of the trace.
+    pub until: Option<Time>,
 }
 
 /// A trace being read.
@@ -57,6 +68,11 @@ pub struct Trace {
 /// What the records of a trace are put in order by.
 struct Found {
     clock: Clock,
+    window: Window,
+    /// The window is over.
+    over: bool,
+    /// Requests before the window.
+    early: u64,
     volumes: Volumes,
     files: FileNames,
     empty: u64,
@@ -74,10 +90,16 @@ impl Found {
             return false;
         }
         let Some(tenant) = self.volumes.id(record.volume) else { return false };
+        let at = self.clock.at(record.at);
+        self.over = self.window.until.is_some_and(|until| at >= until);
+        self.early += u64::from(at < self.window.from);
+        if self.over || at < self.window.from {
+            return false;
+        }
         self.requests += 1;
         self.transfers += u64::from(record.op != Op::Flush);
         let request = Request {
-            at: self.clock.at(record.at),
+            at: at.since(self.window.from),
             offset: Bytes(record.offset),
             length: Bytes(record.length),
             tenant,
@@ -143,6 +165,9 @@ impl Trace {
         Ok(Trace {
             found: Found {
                 clock: Clock::default(),
+                window: options.window,
+                over: false,
+                early: 0,
                 volumes: Volumes::new(format, options.volume.clone(), &stem),
                 files: FileNames::default(),
                 empty: 0,
@@ -304,6 +329,9 @@ impl Trace {
                     return Ok(true);
                 }
             }
+            if self.found.over {
+                return self.end().map(|()| false);
+            }
             let start = self.input.given;
             let Some(range) = self.input.next(self.framing, &self.name)? else {
                 if self.ended {
@@ -347,7 +375,7 @@ impl Trace {
 
     /// The trace is over: was there anything in it?
     fn end(&mut self) -> Result<(), Error> {
-        let Found { empty, requests, transfers, volumes, .. } = &self.found;
+        let Found { empty, requests, transfers, volumes, over, early, .. } = &self.found;
         if *requests == 0
             && let Some(complaint) = volumes.complaint()
         {
@@ -360,6 +388,12 @@ impl Trace {
         }
         if *requests > 0 {
             return Ok(());
+        }
+        if *over || *early > 0 {
+            let lasts = self.found.clock.last().as_secs_f64();
+            let detail =
+                format!("no request lies in the window; the last one read is at {lasts} s");
+            return Err(Error::file(ErrorKind::Unusable, &self.name, detail));
         }
         if let Some(first) = self.first_bad.take() {
             return Err(first.none_readable(self.skipped, self.format));

@@ -9,7 +9,7 @@ use crate::{read, samples};
 /// Reads `bytes` as `format`, or as what they look like, and checks what comes out.
 fn survives(bytes: &[u8], format: Option<Format>) {
     for skip_bad in [false, true] {
-        let options = Options { format, skip_bad, volume: None };
+        let options = Options { format, skip_bad, ..Options::default() };
         let Ok(requests) = read(bytes, &options) else { continue };
         assert!(requests.iter().map(|r| r.at).is_sorted());
         for request in requests {

@@ -1,7 +1,7 @@
 //! Every way a trace can be wrong.
 
-use thermocline_types::Op;
-use thermocline_workload::trace::{ErrorKind, Format, Options, Trace, open};
+use thermocline_types::{Op, Request, Time};
+use thermocline_workload::trace::{self, ErrorKind, Format, Options, Trace, Window, open};
 
 use crate::{drain, read};
 
@@ -237,4 +237,22 @@ fn a_failing_reader_is_reported() {
     let error = drain(&mut trace).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Read);
     assert!(error.to_string().contains("cable pulled"), "{error}");
+}
+
+#[test]
+fn a_window_keeps_the_requests_of_its_time_and_names_the_end_if_there_are_none() {
+    // A request a second, with its number in the address.
+    let line = |second: u64| format!("{},W,{},4096\n", second * 1_000_000, second * 4096);
+    let text: String = (0..10).map(line).collect();
+    let read = |from: u64, until: Option<u64>| {
+        let window = Window { from: Time::seconds(from), until: until.map(Time::seconds) };
+        let found = read(text.as_bytes(), &Options { window, ..Options::default() })?;
+        let number = |request: &Request| (request.at.0 / 1_000_000_000, request.offset.0 / 4096);
+        Ok::<_, trace::Error>(found.iter().map(number).collect::<Vec<_>>())
+    };
+    assert_eq!(read(3, Some(6)).unwrap(), [(0, 3), (1, 4), (2, 5)]);
+    assert_eq!(read(8, None).unwrap(), [(0, 8), (1, 9)]);
+    assert_eq!(read(0, Some(1)).unwrap(), [(0, 0)]);
+    let error = read(20, None).unwrap_err().to_string();
+    assert!(error.contains("no request lies in the window") && error.contains("9"), "{error}");
 }

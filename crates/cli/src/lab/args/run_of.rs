@@ -4,7 +4,7 @@ use std::path::Path;
 
 use thermocline_lab::spec::{self, Planned};
 use thermocline_record::RunSpec;
-use thermocline_types::Bytes;
+use thermocline_types::{Bytes, Time};
 
 use super::{DeviceArgs, ReplayArgs, SourceArgs, micros, of_arguments};
 
@@ -55,8 +55,11 @@ impl RunOf {
                 words.push(format!("--{name} {value}"));
             }
         };
-        let size = |size: Option<Bytes>| size.map(|size| size.0.to_string());
+        let size = |size: Option<Bytes>| size.map(Bytes::compact);
+        let time = |time: Option<Time>| time.map(|time| format!("{}us", micros(time)));
         add("trace", source.trace.as_ref().map(|path| path.display().to_string()));
+        add("from", time(source.from));
+        add("until", time(source.until));
         add("workload", source.workload.clone());
         add("span", size(source.span));
         add("drive-writes", source.drive_writes.map(|times| times.to_string()));
@@ -68,11 +71,11 @@ impl RunOf {
         add("trim-share", share(source.trim_share));
         add("rate", source.rate.map(|rate| rate.to_string()));
         add("burst", size(source.burst));
-        add("idle", source.idle.map(|idle| format!("{}us", micros(idle))));
+        add("idle", time(source.idle));
         add("seed", (source.seed != 1).then(|| source.seed.to_string()));
         add("prefill", replay.prefill.map(|prefill| prefill.name().to_owned()));
         add("at-rest", replay.at_rest.map(|share| share.to_string()));
-        add("think", device.think.map(|think| format!("{}us", micros(think))));
+        add("think", time(device.think));
         add("queue-depth", device.queue_depth.map(|depth| depth.to_string()));
         add("utilisation", (device.utilisation < 1.0).then(|| device.utilisation.to_string()));
         add("capacity", size(device.capacity));
