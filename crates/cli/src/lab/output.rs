@@ -127,6 +127,8 @@ fn changes(earlier: &RunRecord, records: &[RunRecord]) -> Vec<String> {
     let life = |record: &RunRecord| record.life.as_ref().map(|life| life.years_p50);
     let figures = |record: &RunRecord| {
         [
+            ("overprovisioning", Some(record.device.overprovisioning)),
+            ("utilisation", record.device.utilisation),
             ("WAF", record.waf),
             ("ALWA", record.alwa),
             ("DLWA", record.dlwa),

@@ -32,7 +32,7 @@ pub enum Command {
     Resize(ResizeArgs),
     /// Give a volume another name, be its pool served or not. Connected clients keep the volume; new clients use the
     /// new name
-    #[command(after_help = example("rename pool.toml backup archive"))]
+    #[command(after_help = example("rename pool.toml backup archive\n  thermocline volume rename pool.toml archive backup"))]
     Rename(RenameArgs),
     /// Set the device class of a volume in a pool with fast devices: auto (on fast devices until destage), fast (on
     /// fast devices while room is left) or capacity. What is there already goes elsewhere when it is

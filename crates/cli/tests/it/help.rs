@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 46] = [
     "",
     "lab list",
     "lab theory",
@@ -48,6 +48,7 @@ const COMMANDS: [&str; 45] = [
     "volume list",
     "volume resize",
     "volume media",
+    "volume rename",
     "volume delete",
     "serve",
     "volume limit",
