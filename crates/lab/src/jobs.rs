@@ -3,22 +3,23 @@
 //! A run with one depth for all tenants fixes each tenant's share of the requests, so the slowest tenant sets the pace.
 //! Benchmarks of drives run concurrent jobs, each with a fixed number of requests in flight.
 
-mod target;
+mod queue;
 
 use std::collections::VecDeque;
 
 use thermocline_record::LatencyNs;
-use thermocline_types::{Bytes, Op, Request, TenantId};
+use thermocline_types::{Bytes, Op, Request, TenantId, Time};
 use thermocline_workload::Source as _;
 use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 
 use crate::byte_counts::ByteCounts;
 use crate::meter::{kind, ratio, summary};
 use crate::stack::Stack;
+use crate::target::{Finished, Target};
 use crate::tenants::{OwnedCounts, TenantAsked, TenantMeter, followed};
 use crate::{Error, Settings};
 
-pub(crate) use target::{Done, Target};
+pub(crate) use queue::JobQueue;
 
 /// Requests that fill the volume (SNIA PTS).
 const FILL: Bytes = Bytes::kib(128);
@@ -102,50 +103,73 @@ pub fn run_jobs(
     length: Length,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Share, Error> {
-    let mut target = Target::new(stack, settings, volume)?;
+    let mut queue = JobQueue::of(stack, settings, volume)?;
     let followed = followed(jobs.len());
-    target.follow(followed);
+    queue.target.follow_tenants(followed);
     let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
-    target.fill(volume, FILL, |offset| streams.whose(offset))?;
-    let (mut meter, mut owned) = (TenantMeter::new(followed), None);
+    queue.fill(volume, FILL, |offset| streams.whose(offset))?;
+    let mut meter = TenantMeter::new(followed);
     let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
-    let (mut window, mut written) = (None, 0);
-    for (job, spec) in jobs.iter().enumerate() {
-        for _ in 0..spec.depth {
-            target.submit(job, &streams.next(job)?)?;
+    let (mut from, mut to, mut written) = (None, None, 0);
+    queue.serve_jobs(jobs.iter().map(|job| job.depth), |target, job, done| {
+        if to.is_some() {
+            return Ok(None);
         }
-    }
-    loop {
-        let Some(done) = target.next_done()? else { continue };
-        let bytes = jobs[done.job].io_size.0;
-        if window.is_some() {
-            streams.count(&done, bytes);
-            meter.done(TenantId(done.job as u32), done.op, done.took);
+        if let Some(done) = done {
+            let bytes = jobs[job].io_size.0;
+            if from.is_some() {
+                streams.count(&done, bytes);
+                meter.done(done.tenant, done.op, done.took());
+            }
+            written += if done.op == Op::Write { bytes } else { 0 };
+            if from.is_none() && written >= begin {
+                from = Some(Instant::of(target));
+            } else if written >= end {
+                to = Some(Instant::of(target));
+                return Ok(None);
+            }
+            progress(written as f64 / end as f64);
         }
-        written += if done.op == Op::Write { bytes } else { 0 };
-        if window.is_none() && written >= begin {
-            window = Some((target.now(), target.counts()));
-            owned = target.owned_counts();
-        } else if written >= end {
-            break;
-        }
-        progress(written as f64 / end as f64);
-        let next = streams.next(done.job)?;
-        if window.is_some() {
+        let next = streams.next(job)?;
+        if from.is_some() {
             meter.issue(std::slice::from_ref(&next));
         }
-        target.submit(done.job, &next)?;
+        Ok(Some(next))
+    })?;
+    let (from, to) = from.zip(to).expect("jobs without end are served until the window has ended");
+    share(&from, to, &streams, meter)
+}
+
+/// A stack at an end of the window.
+struct Instant {
+    now: Time,
+    counts: ByteCounts,
+    owned: Option<OwnedCounts>,
+}
+
+impl Instant {
+    fn of(target: &dyn Target) -> Instant {
+        let (now, counts) = (target.now(), target.byte_counts());
+        Instant { now, counts, owned: target.owned_counts() }
     }
-    let (from, counts) = window.expect("it began before it ended");
-    let seconds = target.now().since(from).as_secs_f64();
+}
+
+/// What jobs got between two instants.
+fn share(
+    from: &Instant,
+    to: Instant,
+    streams: &Streams,
+    meter: TenantMeter,
+) -> Result<Share, Error> {
+    let seconds = to.now.since(from.now).as_secs_f64();
     if seconds <= 0.0 {
         let what = "the jobs took no simulated time: their drive has none, or the log's write cache took all they wrote";
         return Err(Error::Settings(format!(
             "{what}; give a drive with [timing], or pool.write_cache=off"
         )));
     }
-    let counts = target.counts().since(&counts);
-    let owned = owned.as_ref().zip(target.owned_counts()).map(|(start, end)| end.since(start));
+    let counts = to.counts.since(&from.counts);
+    let owned = from.owned.as_ref().zip(to.owned).map(|(start, end)| end.since(start));
     if let Some(owned) = &owned {
         let checked = owned.check(&counts, false).and_then(|()| meter.check(&counts));
         checked.map_err(Error::Accounting)?;
@@ -210,10 +234,11 @@ impl Streams {
         Ok(Request { offset, tenant: TenantId(job as u32), ..request })
     }
 
-    fn count(&mut self, done: &Done, bytes: u64) {
+    fn count(&mut self, done: &Finished, bytes: u64) {
+        let job = done.tenant.0 as usize;
         match done.op {
-            Op::Read => self.read[done.job] += bytes,
-            Op::Write => self.written[done.job] += bytes,
+            Op::Read => self.read[job] += bytes,
+            Op::Write => self.written[job] += bytes,
             Op::Trim | Op::WriteZeroes | Op::Flush => {}
         }
     }

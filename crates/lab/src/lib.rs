@@ -15,6 +15,7 @@
 
 pub mod analyze;
 mod barriers;
+mod bench;
 pub mod bench_placement;
 mod byte_counts;
 mod cost;
@@ -30,6 +31,7 @@ mod meter;
 mod outcome;
 mod parallel;
 pub mod pts;
+mod queue;
 mod rates;
 #[cfg(feature = "papers")]
 pub mod reproduce;
@@ -40,6 +42,7 @@ mod stack;
 mod steady;
 pub mod sweep;
 mod tag;
+mod target;
 pub mod tco;
 mod tenants;
 pub mod theory;

@@ -31,7 +31,6 @@ use crate::input::Prepared;
 use crate::life::{Load, Measured, life};
 use crate::log::LogOptions;
 use crate::log::device::Waits;
-use crate::log::machine::Machine;
 use crate::log::plan::is_bare;
 use crate::meter::{Meter, ratio};
 use crate::rates::DeviceRates;
@@ -402,24 +401,6 @@ fn log_config(
         (key, value)
     };
     LogOptions::keys().into_iter().map(with_value).collect()
-}
-
-/// The units under a log: written shares come from the drive, valid shares from the log. Without zones only the drive
-/// knows media units, and invalid data is known only by trims.
-pub fn log_units(machine: &mut Machine, config: &Config) -> Vec<UnitView> {
-    let mut views = machine.device_mut().drive_mut().units();
-    if !matches!(machine.device().drive(), Drive::Zoned(_)) {
-        return views;
-    }
-    let units = machine.engine().units();
-    let block = config.geometry.logical_block();
-    let whole = units.blocks_per_unit() as f32 / block.per_block() as f32;
-    for (view, unit) in views.iter_mut().zip(units.ids()) {
-        if !config.geometry.is_superblock_unit(unit) {
-            view.valid = units.valid_count(unit) as f32 / whole;
-        }
-    }
-    views
 }
 
 fn media(run: &Counters) -> MediaBytes {

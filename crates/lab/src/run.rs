@@ -1,27 +1,21 @@
 //! One run: a workload against a stack, from preconditioning to the run record.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use thermocline_engine::Config;
 use thermocline_nand::profile::Cut;
 use thermocline_nand::{Drive, DriveError, Profile, ProfileError, Striped};
 use thermocline_record::RunRecord;
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::Bytes;
 
-use crate::barriers::Barriers;
-use crate::byte_counts::ByteCounts;
+use crate::bench::Bench;
 use crate::input::Prepared;
-use crate::log::bench::LogBench;
+use crate::log::device::Device;
+use crate::log::machine::Machine;
 use crate::log::plan::Plan;
-use crate::meter::Meter;
 use crate::outcome::{self, Before, Followed, Outcome};
-use crate::rates::DeviceRates;
 use crate::settings::{Pacing, Settings};
 use crate::stack::{DriveArray, Layer, Stack};
-use crate::steady::Rounds;
 use crate::tag::Tags;
-use crate::tenants::{OwnedCounts, TenantMeter, followed, owner};
-use crate::think::Think;
+use crate::target::{DriveTarget, Target};
 use crate::{Error, cost, fitting};
 
 /// Requests in flight when nothing else is asked for: fio's usual depth for such tests.
@@ -47,95 +41,60 @@ pub fn run(
         ));
     }
     if matches!(stack.layer, Layer::Log | Layer::Tier) {
-        return run_log(workload, stack, settings, progress);
+        let plan = fullest(settings, |settings| Plan::new(stack, settings, workload.room()))?;
+        let (config, blocks) = (plan.config.clone(), plan.blocks);
+        return run_on(plan.build()?, Some((&config, blocks)), workload, stack, settings, progress);
     }
     let drive = build(workload, stack, settings)?;
     let tags = Tags::new(stack, workload, drive.cut())?;
-    let mut bench = Bench::new(drive, tags, workload, settings);
-    let prefilled = bench.prefill(workload)?;
-    let before = Before::of(&bench.drive);
-    let cpu = cost::thread_cpu_seconds();
-    bench.measure(workload, progress)?;
-    let cpu_seconds = cost::thread_cpu_seconds() - cpu;
-    let mut record = outcome::record(&Outcome {
-        workload,
-        stack,
-        settings,
-        pacing: bench.pacing,
-        meter: &bench.meter,
-        rounds: bench.rounds,
-        end: ByteCounts::direct(bench.drive.counters()),
-        simulated: bench.done.since(bench.start),
-        worn_out: bench.worn_out,
-        requests: bench.requests,
-        prefilled,
-        cpu_seconds,
-        units: bench.drive.units(),
-        rates: bench.rates.iter().collect(),
-        waits: None,
-        held: None,
-        ages: bench.drive.ages(),
-        tenants: bench
-            .owned
-            .as_ref()
-            .zip(bench.owned_counts())
-            .map(|(start, end)| Followed { meter: &bench.tenants, owned: end.since(start) }),
-        drive: &bench.drive,
-        before,
-        fast: None,
-        log: None,
-    })?;
-    if let Some(on_media) = bench.on_media() {
-        outcome::until_on_media(&mut record, on_media);
-    }
-    Ok(record)
+    run_on(DriveTarget::new(drive, tags), None, workload, stack, settings, progress)
 }
 
-fn run_log(
+/// Runs `workload` on `target`; of a log with its configuration and the blocks of its volume.
+fn run_on(
+    target: impl Target,
+    log: Option<(&Config, u64)>,
     workload: &mut Prepared,
     stack: &Stack,
     settings: &Settings,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
-    let plan = fullest(settings, |settings| Plan::new(stack, settings, workload.room()))?;
-    let (config, blocks) = (plan.config.clone(), plan.blocks);
-    let rounds = Rounds::new(plan.drive.cut().capacity(), workload.pass());
-    let mut bench = LogBench::new(plan.build()?, rounds, pacing(workload, settings), settings.seed);
+    let pacing = pacing(workload, settings);
+    let mut bench = Bench::new(target, workload.pass(), pacing, settings.seed);
     bench.larger = settings.larger();
     let prefilled = bench.prefill(workload)?;
-    let before = Before::of(bench.machine.device().drive());
+    let before = Before::of(bench.target().drive());
     let cpu = cost::thread_cpu_seconds();
     bench.measure(workload, progress)?;
     let cpu_seconds = cost::thread_cpu_seconds() - cpu;
-    let units = outcome::log_units(&mut bench.machine, &config);
-    let ages = bench.machine.device_mut().drive_mut().ages();
+    let (units, ages) = (bench.target_mut().units(), bench.target_mut().drive_mut().ages());
+    let target = bench.target();
+    let device = target.log().map(Machine::device);
+    let owned = bench.owned.as_ref().zip(target.owned_counts());
     let mut record = outcome::record(&Outcome {
         workload,
         stack,
         settings,
-        pacing: bench.pacing,
+        pacing,
         meter: &bench.meter,
         rounds: bench.rounds,
-        end: bench.machine.byte_counts(),
+        end: target.byte_counts(),
         simulated: bench.done.since(bench.start),
         worn_out: bench.worn_out,
         requests: bench.requests,
         prefilled,
         cpu_seconds,
         units,
-        rates: bench.machine.device().rates(),
-        waits: bench.machine.device().waits(),
-        held: Some(outcome::held(&bench.machine)),
+        rates: target.rates(),
+        waits: device.and_then(Device::waits),
+        held: target.log().map(outcome::held),
         ages,
-        tenants: bench
-            .owned
-            .as_ref()
-            .zip(bench.machine.owned_counts())
+        tenants: owned
             .map(|(start, end)| Followed { meter: &bench.tenants, owned: end.since(start) }),
-        drive: bench.machine.device().drive(),
+        drive: target.drive(),
         before,
-        fast: bench.machine.device().fast(),
-        log: Some((&config, blocks)),
+        fast: device.and_then(Device::fast),
+        log,
     })?;
     if let Some(on_media) = bench.on_media() {
         outcome::until_on_media(&mut record, on_media);
@@ -282,285 +241,6 @@ pub(crate) fn check_memory(
         ))),
         _ => Ok(()),
     }
-}
-
-/// A request in flight, or a client that thinks after the request.
-type InFlight = (Time, TenantId, Op, Phase);
-
-/// What ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    Request,
-    Thought,
-}
-
-/// A drive at work.
-struct Bench {
-    drive: Drive,
-    tags: Tags,
-    meter: Meter,
-    rounds: Rounds,
-    pacing: Pacing,
-    barriers: Barriers,
-    /// Requests in flight, ordered by completion time.
-    in_flight: BinaryHeap<Reverse<InFlight>>,
-    think: Think,
-    /// Where requests come in bursts, when the last of them came by their own clock.
-    burst: Option<Time>,
-    /// When measurement began, the present, and the latest completion.
-    start: Time,
-    now: Time,
-    done: Time,
-    requests: u64,
-    worn_out: bool,
-    tenants: TenantMeter,
-    /// Bytes by owner when measurement began.
-    owned: Option<OwnedCounts>,
-    /// What went through the drive since measurement began, where time is modelled.
-    rates: Option<DeviceRates>,
-}
-
-impl Bench {
-    fn new(drive: Drive, tags: Tags, workload: &Prepared, settings: &Settings) -> Self {
-        let capacity = drive.cut().capacity();
-        let rounds = Rounds::new(capacity, workload.pass());
-        let pacing = pacing(workload, settings);
-        Bench {
-            meter: Meter::new(
-                ByteCounts::direct(drive.counters()),
-                capacity,
-                rounds,
-                drive.is_timed(),
-            ),
-            rounds,
-            tags,
-            pacing,
-            barriers: Barriers::new(workload.has_barriers(pacing)),
-            in_flight: BinaryHeap::new(),
-            think: Think::new(
-                pacing,
-                drive.is_timed(),
-                workload.has_barriers(pacing),
-                settings.seed,
-            ),
-            burst: workload.rests().then_some(Time::ZERO),
-            start: Time::ZERO,
-            now: Time::ZERO,
-            done: Time::ZERO,
-            requests: 0,
-            worn_out: false,
-            tenants: TenantMeter::default(),
-            owned: None,
-            rates: None,
-            drive,
-        }
-    }
-
-    /// Fills the drive as the workload asks, one request after the other, and waits until its write buffer is empty;
-    /// returns the bytes written.
-    fn prefill(&mut self, workload: &Prepared) -> Result<u64, Error> {
-        let mut at = Time::ZERO;
-        let tenants = followed(workload.tenants().len());
-        if tenants > 0 {
-            self.drive.follow_owners(tenants, Bytes::BLOCK);
-        }
-        workload.prefill(|request| {
-            let handle = self.tags.handle(std::slice::from_ref(&request));
-            self.drive.claim(request.offset, &[(workload.owner(&request), request.length)]);
-            at = at.max(self.drive.submit(at, &request, handle).map_err(|e| refused(0, e))?);
-            Ok(())
-        })?;
-        self.drive.drain().map_err(|e| refused(0, e))?;
-        let drained = self.drive.drained();
-        self.start = at.max(drained);
-        self.now = self.start;
-        self.done = self.start;
-        let counters = self.drive.counters();
-        let capacity = self.drive.cut().capacity();
-        self.meter =
-            Meter::new(ByteCounts::direct(counters), capacity, self.rounds, self.drive.is_timed());
-        self.tenants = TenantMeter::new(tenants);
-        self.owned = self.owned_counts();
-        self.rates = self.drive.is_timed().then(|| DeviceRates::new(self.start));
-        Ok(counters.host_written)
-    }
-
-    fn measure(
-        &mut self,
-        workload: &mut Prepared,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<(), Error> {
-        let mut last = Time::ZERO;
-        let done = workload.replay(|batch| {
-            progress(batch.done);
-            self.drive.prefetch(batch.pieces());
-            for request in batch.requests() {
-                self.serve(request).map_err(|error| self.ended_by(error))?;
-            }
-            last = batch.pieces().last().map_or(last, |piece| piece.at);
-            self.observe(last);
-            Ok(())
-        });
-        let done = done.and_then(|()| self.issue_held().map_err(|error| self.ended_by(error)));
-        if !self.worn_out {
-            done?;
-        }
-        let seconds = self.seconds(last);
-        let counts = ByteCounts::direct(self.drive.counters());
-        self.meter.finish(counts, seconds, self.drive.free_units());
-        progress(1.0);
-        Ok(())
-    }
-
-    /// The error of a run that `reason` ends; the end of the drive's life is noted.
-    fn ended_by(&mut self, reason: DriveError) -> Error {
-        self.worn_out |= reason == DriveError::EndOfLife;
-        refused(self.requests, reason)
-    }
-
-    /// Issues the next request of the workload when it is its turn, or holds it back behind a flush. Without time,
-    /// every request is done before the next one.
-    #[inline]
-    fn serve(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
-        self.requests += 1;
-        if !self.drive.is_timed() {
-            return self.submit(self.start, pieces).map(|_| ());
-        }
-        match self.pacing {
-            Pacing::Clock { speed } => {
-                let at = self.start + Time((pieces[0].at.0 as f64 / speed) as u64);
-                while self.in_flight.peek().is_some_and(|Reverse((end, ..))| *end <= at) {
-                    self.end_one()?;
-                }
-                self.now = self.now.max(at);
-            }
-            Pacing::QueueDepth(depth) | Pacing::Clients { count: depth, .. } => {
-                self.rest_until(pieces[0].at)?;
-                while self.in_flight.len() + self.barriers.held() >= depth as usize {
-                    self.end_one()?;
-                }
-            }
-        }
-        if self.barriers.admit(pieces) { self.issue(pieces) } else { Ok(()) }
-    }
-
-    /// Waits until the burst before is done, and then as long as nothing is asked for, if a burst begins.
-    fn rest_until(&mut self, at: Time) -> Result<(), DriveError> {
-        let Some(before) = self.burst.filter(|before| *before < at) else { return Ok(()) };
-        while !self.in_flight.is_empty() {
-            self.end_one()?;
-        }
-        self.burst = Some(at);
-        self.now += at.since(before);
-        Ok(())
-    }
-
-    /// Hands a request to the drive now.
-    #[inline]
-    fn issue(&mut self, pieces: &[Request]) -> Result<(), DriveError> {
-        let Request { op, tenant, .. } = pieces[0];
-        let done = self.submit(self.now, pieces)?;
-        self.meter.record(op, done.since(self.now));
-        self.tenants.done(tenant, op, done.since(self.now));
-        if self.barriers.are_kept() || !matches!(self.pacing, Pacing::Clock { .. }) {
-            self.in_flight.push(Reverse((done, tenant, op, Phase::Request)));
-        }
-        self.done = self.done.max(done);
-        Ok(())
-    }
-
-    /// Submits a request that arrives at `at` to the drive; returns the completion time.
-    #[inline]
-    fn submit(&mut self, at: Time, pieces: &[Request]) -> Result<Time, DriveError> {
-        let handle = self.tags.handle(pieces);
-        self.tenants.issue(pieces);
-        let mut done = at;
-        for piece in pieces {
-            if self.owned.is_some() && piece.op == Op::Write {
-                self.drive.claim(piece.offset, &[(owner(piece.tenant), piece.length)]);
-            }
-            let end = self.drive.submit(at, piece, handle)?;
-            if let Some(rates) = &mut self.rates {
-                match piece.op {
-                    Op::Read => rates.read(end, piece.length),
-                    Op::Write => rates.written(end, piece.length),
-                    Op::Flush | Op::Trim | Op::WriteZeroes => {}
-                }
-            }
-            done = done.max(end);
-        }
-        Ok(done)
-    }
-
-    /// How long after the start all that the host wrote is on the media, once the drive has programmed what waits in
-    /// its buffer; nothing where no time is modelled or the drive is worn out.
-    fn on_media(&mut self) -> Option<Time> {
-        if self.worn_out || !self.drive.is_timed() {
-            return None;
-        }
-        self.drive.drain().ok()?;
-        Some(self.done.max(self.drive.drained()).since(self.start))
-    }
-
-    fn owned_counts(&self) -> Option<OwnedCounts> {
-        let drive = self.drive.programmed_by_owner()?;
-        Some(OwnedCounts { drive, ..OwnedCounts::default() })
-    }
-
-    /// Goes on to the end of the request in flight, or of the thought, that ends first, and issues what waited for it.
-    fn end_one(&mut self) -> Result<(), DriveError> {
-        let ended = self.in_flight.pop().expect("what is held back waits for what is in flight");
-        let Reverse((at, tenant, op, phase)) = ended;
-        self.now = self.now.max(at);
-        if phase == Phase::Request
-            && let Some(thinks) = self.think.after(op)
-        {
-            self.in_flight.push(Reverse((at + thinks, tenant, op, Phase::Thought)));
-            return Ok(());
-        }
-        self.barriers.done(tenant, op);
-        while let Some(pieces) = self.barriers.released() {
-            self.issue(&pieces)?;
-        }
-        Ok(())
-    }
-
-    /// Issues all that is still held back, each when it may be.
-    fn issue_held(&mut self) -> Result<(), DriveError> {
-        while self.barriers.held() > 0 {
-            self.end_one()?;
-        }
-        Ok(())
-    }
-
-    fn observe(&mut self, last: Time) {
-        let counters = self.drive.counters();
-        if self.meter.is_due(counters.host_written) {
-            let seconds = self.seconds(last);
-            self.meter.observe(ByteCounts::direct(counters), seconds, self.drive.free_units());
-        }
-    }
-
-    /// Seconds into the run, to the latest completion: simulated where time is modelled, else by the workload's own
-    /// clock.
-    fn seconds(&self, last: Time) -> f64 {
-        if self.drive.is_timed() {
-            self.done.since(self.start).as_secs_f64()
-        } else {
-            last.as_secs_f64()
-        }
-    }
-}
-
-/// The error of a request that the drive refused; 0 is the prefill.
-fn refused(request: u64, reason: DriveError) -> Error {
-    not_done(
-        reason,
-        match request {
-            0 => "while filling the drive before the measurement".to_owned(),
-            _ => format!("request {request} of the workload"),
-        },
-    )
 }
 
 /// The error for a request that a drive refused, with a remedy; `when` names the request.

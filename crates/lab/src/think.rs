@@ -18,6 +18,12 @@ pub struct Think {
 }
 
 impl Think {
+    /// Nobody thinks.
+    #[must_use]
+    pub fn never() -> Think {
+        Think { mean: 0.0, flushes: false, rng: Rng::new(0) }
+    }
+
     /// As `pacing` has it, for a workload with or without flushes.
     #[must_use]
     pub fn new(pacing: Pacing, timed: bool, flushes: bool, seed: u64) -> Think {

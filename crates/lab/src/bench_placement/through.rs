@@ -25,6 +25,7 @@ use super::tape::{Event, Tape};
 use crate::log::device::Journal;
 use crate::log::machine::Machine;
 use crate::log::plan::Plan;
+use crate::target::Target as _;
 use crate::{Error, Room, Settings, Stack};
 
 /// Requests submitted to the engine together. The number affects only the run time, because requests complete in
@@ -249,11 +250,11 @@ impl Course<'_> {
             let some: Vec<Request> =
                 (first..(first + TOGETHER).min(part.end)).map(request).collect();
             machine.prefetch(&some);
-            some.iter().for_each(|one| machine.submit(Time::ZERO, &[*one], 0));
+            some.iter().for_each(|one| machine.submit(&[*one], 0));
             while machine.in_work() > 0 {
                 machine.step()?;
             }
-            machine.take_finished(|_| {});
+            while machine.next_finished().is_some() {}
             if let Some(error) = machine.failed() {
                 return Err(Error::Engine(error.to_string()));
             }

@@ -126,7 +126,7 @@ fn without_flushes_memory_absorbs_what_is_written_again_soon_and_the_run_says_so
 fn a_pass_that_ends_with_what_was_held_back_counts_as_a_pass() {
     let pairs = (0..500).flat_map(|block| [('F', 0, 0, "a"), ('W', block * 40, 40, "a")]);
     let trace = Trace::of("passes", 5, &pairs.collect::<Vec<_>>());
-    for stack in ["raw:micron2300", "log:p5316"] {
+    for stack in ["raw:micron2300", "raw:ideal,unit=1MiB,op=0.2", "log:p5316"] {
         let pacing = Some(Pacing::QueueDepth(32));
         let settings = Settings { pacing, capacity: Some(Bytes::mib(128)), ..Settings::default() };
         let record = trace.passes(5, stack, Remap::Dense, Prefill::FirstTouch, &settings).unwrap();

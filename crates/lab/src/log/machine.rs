@@ -14,27 +14,15 @@ use thermocline_engine::{
 };
 use thermocline_format::{PoolId, VolumeId, VolumeMedia, VolumeName};
 use thermocline_nand::Drive;
-use thermocline_types::{Bytes, Op, Request, TenantId, Time};
+use thermocline_types::{Bytes, Op, Request, Time};
 
 use super::device::{Device, Ended};
 use super::host::{Ask, BlockRange, Pending, Whole, parts};
 use super::payload::PackDraw;
 use crate::Error;
 use crate::byte_counts::{ByteCounts, LogBytes};
-use crate::tenants::{OwnedCounts, owner};
-
-/// A request of the workload that is done.
-#[derive(Clone, Copy, Debug)]
-pub struct Finished {
-    /// What was asked.
-    pub op: Op,
-    /// By whom.
-    pub tenant: TenantId,
-    /// When it arrived.
-    pub arrival: Time,
-    /// When it was done.
-    pub at: Time,
-}
+use crate::target::Finished;
+use crate::tenants::owner;
 
 /// A collection of garbage: one victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +41,9 @@ const CONTROL: RequestId = RequestId(u64::MAX);
 pub struct Machine {
     engine: Engine<PackDraw>,
     device: Device,
-    volume: VolumeId,
+    pub(super) volume: VolumeId,
     /// Of the volume.
-    blocks: u64,
+    pub(super) blocks: u64,
     now: Time,
     /// Whether something was submitted since the engine was last asked what to do.
     fresh: bool,
@@ -69,7 +57,11 @@ pub struct Machine {
     reading: Option<OpId>,
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
-    finished: Vec<Finished>,
+    pub(super) finished: VecDeque<Finished>,
+    /// Whether the host waits while garbage is collected.
+    pub(super) exclusive: bool,
+    /// When all that the host wrote had left memory for the drives, at the last [`Machine::settle`].
+    pub(super) left_memory: Time,
     /// Writes asked of the engine, and the share of their blocks that packs.
     writes: u64,
     packs: f64,
@@ -120,7 +112,9 @@ impl Machine {
             reading: None,
             pending: Slab::new(),
             waiting: VecDeque::new(),
-            finished: Vec::new(),
+            finished: VecDeque::new(),
+            exclusive: false,
+            left_memory: Time::ZERO,
             writes: 0,
             packs: 0.0,
             control: None,
@@ -224,19 +218,9 @@ impl Machine {
         &self.collections
     }
 
-    /// Whether garbage collection works on a victim.
-    pub fn is_collecting(&self) -> bool {
-        self.device.victims().len() > self.collections.len()
-    }
-
     /// Why the engine takes no writes any more, if that is so.
     pub fn failed(&self) -> Option<HostError> {
         self.failed
-    }
-
-    /// Hands every request that is done to `take`.
-    pub fn take_finished(&mut self, mut take: impl FnMut(Finished)) {
-        self.finished.drain(..).for_each(&mut take);
     }
 
     /// Bytes so far.
@@ -262,35 +246,10 @@ impl Machine {
         ByteCounts { log: Some(log), drive, fast, groups, ..self.host }
     }
 
-    /// From now on, follows whose of `count` tenants all that is written is; 0 for not.
-    pub fn follow_tenants(&mut self, count: u16) {
-        if count > 0 {
-            self.device.follow_owners(count, self.blocks);
-        }
-    }
-
-    /// Bytes by tenant so far; `None` if tenants are not followed.
-    pub fn owned_counts(&self) -> Option<OwnedCounts> {
-        let (drive, fast) = (self.device.drive(), self.device.fast());
-        Some(OwnedCounts {
-            log: self.device.ledger()?.written().to_vec(),
-            drive: drive.programmed_by_owner()?,
-            fast: fast.and_then(Drive::programmed_by_owner).unwrap_or_default(),
-        })
-    }
-
-    /// Brings what `requests` will look at first into the cache. Changes nothing.
-    pub fn prefetch(&self, requests: &[Request]) {
-        for request in requests.iter().filter(|request| request.op == Op::Write) {
-            self.engine.prefetch(self.volume, request.offset.0 / Bytes::BLOCK.0);
-        }
-    }
-
     /// Submits a request that arrives now, as its pieces, with a placement handle.
-    pub fn submit(&mut self, arrival: Time, pieces: &[Request], handle: u16) {
-        self.now = self.now.max(arrival);
+    pub fn submit(&mut self, pieces: &[Request], handle: u16) {
         let pending = Pending {
-            arrival,
+            arrival: self.now,
             op: pieces[0].op,
             tenant: pieces[0].tenant,
             left: 1,
@@ -380,7 +339,7 @@ impl Machine {
             return self.progress(key);
         }
         let Pending { arrival, op, tenant, .. } = self.pending.remove(key);
-        self.finished.push(Finished { op, tenant, arrival, at: self.now });
+        self.finished.push_back(Finished { op, tenant, arrival, at: self.now });
     }
 
     /// Carries out what the engine wants done now.
@@ -407,6 +366,11 @@ impl Machine {
             }
             self.fresh = false;
         }
+    }
+
+    /// From now on, the host waits while a victim is collected.
+    pub fn hold_up_host(&mut self) {
+        self.exclusive = true;
     }
 
     /// From now on, a collection reads the blocks of a victim one command after the other instead of all at once.
@@ -519,17 +483,6 @@ impl Machine {
         Ok(happens)
     }
 
-    /// Waits until nothing is in work any more, neither of the host nor of the engine.
-    ///
-    /// # Errors
-    /// As [`Machine::step`].
-    pub fn settle(&mut self) -> Result<(), Error> {
-        while !self.is_settled() {
-            self.step()?;
-        }
-        Ok(())
-    }
-
     fn is_settled(&self) -> bool {
         self.rests() && self.in_work() == 0 && self.engine.poll_timeout().is_none()
     }
@@ -539,12 +492,13 @@ impl Machine {
         !self.fresh && self.due.is_empty()
     }
 
-    /// As [`Machine::settle`]; returns when all that the host wrote was on the media of the drives but for what is in
-    /// their buffers, had the engine not waited for more to come.
+    /// Waits until nothing is in work any more, neither of the host nor of the engine. Notes when all that the host
+    /// wrote was on the media of the drives but for what is in their buffers, had the engine not waited for more to
+    /// come.
     ///
     /// # Errors
     /// As [`Machine::step`].
-    pub fn settle_and_tell(&mut self) -> Result<Time, Error> {
+    pub fn settle(&mut self) -> Result<(), Error> {
         let (mut on_media, mut waited) = (self.device.drained(), Time::ZERO);
         while !self.is_settled() {
             // What the drives still program meanwhile is no waiting.
@@ -558,7 +512,8 @@ impl Machine {
                 on_media = on_media.max(Time(self.device.drained().0.saturating_sub(waited.0)));
             }
         }
-        Ok(on_media)
+        self.left_memory = on_media;
+        Ok(())
     }
 }
 

@@ -1,12 +1,11 @@
 //! The log layer: the engine over a simulated drive in virtual time.
 //!
 //! `plan` cuts a drive into units and sets the engine up, `device` carries out the engine's commands,
-//! `machine` lets both work together, and `bench` feeds them a workload. `group` is a device of several drives.
+//! `machine` lets both work together, and `target` has them serve requests. `group` is a device of several drives.
 //!
 //! User data is not kept, only the structures that the engine writes, so that what it wrote can be read again and a
 //! pool closed and opened.
 
-pub mod bench;
 pub mod device;
 mod group;
 mod host;
@@ -18,6 +17,7 @@ mod part;
 mod payload;
 pub mod plan;
 mod stored_chunks;
+mod target;
 
 pub use options::{GroupOption, LogOptions};
 

@@ -142,7 +142,7 @@ fn filled(settings: &Settings) -> (Machine, thermocline_engine::Config) {
     let mut machine = plan.build().unwrap();
     workload
         .prefill(|request| {
-            machine.submit(machine.now(), &[request], 0);
+            machine.submit(&[request], 0);
             machine.settle()
         })
         .unwrap();

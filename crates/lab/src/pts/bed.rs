@@ -8,7 +8,7 @@ use thermocline_workload::Source as _;
 use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 
 use crate::byte_counts::ByteCounts;
-use crate::jobs::{Done, Target};
+use crate::jobs::JobQueue;
 use crate::meter::latency_histogram;
 use crate::stack::Stack;
 use crate::{Error, Settings};
@@ -78,7 +78,7 @@ pub(super) const RAMP: u64 = 2;
 
 /// A stack at work.
 pub(super) struct Bed {
-    target: Target,
+    queue: JobQueue,
     volume: Bytes,
     /// Each pattern goes on where its last round ended.
     streams: Vec<(PtsAccess, Generator, VecDeque<Request>)>,
@@ -106,7 +106,7 @@ impl Bed {
         });
         Ok(Bed {
             streams: streams.collect::<Result<_, Error>>()?,
-            target: Target::new(stack, settings, volume)?,
+            queue: JobQueue::of(stack, settings, volume)?,
             volume,
             batch: Vec::new(),
         })
@@ -114,11 +114,11 @@ impl Bed {
 
     /// Writes all of the volume in order, in requests of `size`.
     pub(super) fn fill(&mut self, size: Bytes) -> Result<(), Error> {
-        self.target.fill(self.volume, size, |_| TenantId(0))
+        self.queue.fill(self.volume, size, |_| TenantId(0))
     }
 
     pub(super) fn counts(&self) -> ByteCounts {
-        self.target.counts()
+        self.queue.target.byte_counts()
     }
 
     /// Runs pattern `index` for `length` after the ramp, then waits for the requests in flight.
@@ -128,32 +128,28 @@ impl Bed {
             requests: (length.requests / RAMP).max(u64::from(depth)),
             time: Time(length.time.0 / RAMP),
         };
-        for _ in 0..depth {
-            let request = self.next(index)?;
-            self.target.submit(0, &request)?;
-        }
-        let (start, mut from) = (self.target.now(), None);
-        let (mut done, mut counted, mut took_ns) = (0, 0, 0);
+        let Bed { queue, streams, batch, .. } = self;
+        let (start, mut from) = (queue.target.now(), None);
+        let (mut finished, mut counted, mut took_ns) = (0, 0, 0);
         let mut latencies = latency_histogram();
-        while self.target.in_work() > 0 {
-            let Some(Done { took, .. }) = self.target.next_done()? else { continue };
-            let now = self.target.now();
-            done += 1;
-            match from {
-                None if ramp.is_over(done, now.since(start)) => from = Some(now),
-                None => {}
-                Some(from) if !length.is_over(counted, Time(took_ns)) => {
-                    latencies.saturating_record(took.as_nanos());
-                    counted += 1;
-                    took_ns = now.since(from).as_nanos();
+        queue.serve_jobs(std::iter::once(depth), |target, _, done| {
+            if let Some(done) = done {
+                let now = target.now();
+                finished += 1;
+                match from {
+                    None if ramp.is_over(finished, now.since(start)) => from = Some(now),
+                    None => {}
+                    Some(from) if !length.is_over(counted, Time(took_ns)) => {
+                        latencies.saturating_record(done.took().as_nanos());
+                        counted += 1;
+                        took_ns = now.since(from).as_nanos();
+                    }
+                    Some(_) => {}
                 }
-                Some(_) => continue,
             }
-            if !length.is_over(counted, Time(took_ns)) {
-                let request = self.next(index)?;
-                self.target.submit(0, &request)?;
-            }
-        }
+            let goes_on = !length.is_over(counted, Time(took_ns));
+            goes_on.then(|| next(&mut streams[index], batch)).transpose()
+        })?;
         if took_ns == 0 {
             return Err(Error::Settings(
                 "requests took no simulated time: the drive has none, or a cache above it took all of them".into(),
@@ -167,14 +163,16 @@ impl Bed {
             latencies: Some(latencies),
         })
     }
+}
 
-    fn next(&mut self, index: usize) -> Result<Request, Error> {
-        let (_, generator, ahead) = &mut self.streams[index];
-        if ahead.is_empty() {
-            generator.fill(&mut self.batch)?;
-            ahead.extend(self.batch.drain(..));
-        }
-        let request = ahead.pop_front().expect("a generator without a limit");
-        Ok(Request { at: Time::ZERO, tenant: TenantId(0), stream: StreamId::UNKNOWN, ..request })
+fn next(
+    (_, generator, ahead): &mut (PtsAccess, Generator, VecDeque<Request>),
+    batch: &mut Vec<Request>,
+) -> Result<Request, Error> {
+    if ahead.is_empty() {
+        generator.fill(batch)?;
+        ahead.extend(batch.drain(..));
     }
+    let request = ahead.pop_front().expect("a generator without a limit");
+    Ok(Request { at: Time::ZERO, tenant: TenantId(0), stream: StreamId::UNKNOWN, ..request })
 }

@@ -4,9 +4,9 @@ use thermocline_types::{Bytes, Time};
 use thermocline_workload::synthetic::{self, Generator, Limit, Spec};
 use thermocline_workload::{BATCH, Source as _};
 
-use crate::log::bench::LogBench;
+use crate::bench::Bench;
+use crate::log::machine::Machine;
 use crate::log::plan::Plan;
-use crate::steady::Rounds;
 use crate::{Error, Input, Pacing, Prefill, Prepared, Room, Settings, Stack};
 
 /// Specification of the run.
@@ -34,7 +34,7 @@ pub struct Zones<'a> {
 /// A run after the fill of the drive.
 pub struct Running {
     /// The log at work.
-    pub bench: LogBench,
+    pub bench: Bench<Machine>,
     generator: Generator,
     batch: Vec<thermocline_types::Request>,
     next: usize,
@@ -67,9 +67,11 @@ impl Zones<'_> {
         let input = Input::Synthetic { spec, options };
         let filling = Prepared::new(input, Some(Prefill::Sequential), Bytes::BLOCK, None)?;
         let plan = Plan::new(&stack, &settings, Room::all_of(span))?;
-        let rounds = Rounds::new(self.capacity, None);
-        let mut bench = LogBench::new(plan.build()?, rounds, pacing, self.seed);
-        bench.exclusive = self.exclusive;
+        let mut machine = plan.build()?;
+        if self.exclusive {
+            machine.hold_up_host();
+        }
+        let mut bench = Bench::new(machine, None, pacing, self.seed);
         bench.prefill(&filling)?;
         Ok(Running { bench, generator, batch: Vec::with_capacity(BATCH), next: 0 })
     }
@@ -79,7 +81,7 @@ impl Running {
     /// Has one more request served, which may still be in work then.
     ///
     /// # Errors
-    /// As [`LogBench::serve`].
+    /// As [`Bench::serve`].
     pub fn serve_one(&mut self) -> Result<(), Error> {
         if self.next == self.batch.len() {
             self.generator.fill(&mut self.batch)?;
@@ -93,11 +95,11 @@ impl Running {
     /// Goes on until so many victims have been collected.
     ///
     /// # Errors
-    /// As [`LogBench::serve`].
+    /// As [`Bench::serve`].
     pub fn collect(&mut self, victims: usize, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let mut told = 0;
         loop {
-            let done = self.bench.machine.collections().len();
+            let done = self.bench.target().collections().len();
             if done >= victims {
                 return Ok(());
             }
@@ -112,7 +114,7 @@ impl Running {
     /// Mean time of the collections from number `from` on, in seconds.
     #[must_use]
     pub fn mean_time(&self, from: usize) -> f64 {
-        let counted = &self.bench.machine.collections()[from..];
+        let counted = &self.bench.target().collections()[from..];
         let sum: u64 = counted.iter().map(|gc| gc.ended.since(gc.began).as_nanos()).sum();
         Time(sum).as_secs_f64() / counted.len().max(1) as f64
     }

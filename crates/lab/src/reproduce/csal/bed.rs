@@ -4,7 +4,7 @@ use thermocline_nand::{Cut, Kind};
 use thermocline_types::Bytes;
 
 use super::Options;
-use crate::jobs::{JobSpec, Length, Share, Target, run_jobs};
+use crate::jobs::{JobQueue, JobSpec, Length, Share, run_jobs};
 use crate::{Error, Layer, Settings, Stack};
 
 /// What of the drive's capacity the volume leaves unused, as a share of the volume: the document's 10 % for the drive
@@ -87,11 +87,11 @@ impl Bed {
     ///
     /// # Errors
     /// [`Error`] when the stack cannot be made so.
-    pub fn target(&self, side: &str, volume: Bytes) -> Result<Target, Error> {
+    pub fn queue(&self, side: &str, volume: Bytes) -> Result<JobQueue, Error> {
         let capacity = Bytes((volume.as_f64() * (1.0 + self.unused)) as u64 >> 20 << 20);
         let settings =
             Settings { capacity: Some(capacity), seed: self.seed, ..Settings::default() };
-        Target::new(&self.stack(side)?, &settings, volume)
+        JobQueue::of(&self.stack(side)?, &settings, volume)
     }
 
     fn stack(&self, side: &str) -> Result<Stack, Error> {

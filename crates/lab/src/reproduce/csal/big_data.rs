@@ -13,14 +13,14 @@ use super::bed::Bed;
 use super::point::{CSAL, Reference};
 use super::{Figure, part, turned};
 use crate::Error;
-use crate::jobs::Target;
+use crate::jobs::JobQueue;
 
 /// Drives of a server, each with a volume of its own: the document's.
 const DRIVES: u64 = 8;
 /// Streams of a drive that a phase has at once, each a task with a file of its own.
 const STREAMS: u64 = 4;
 /// Requests in flight for each stream: the awaited request and one read-ahead or write-behind.
-const DEPTH: u64 = 2;
+const DEPTH: u32 = 2;
 /// Bytes of a request, where data is read or written in order: Linux makes them of 1,280 KiB at most by default.
 const REQUEST: u64 = 1 << 20;
 /// Factor by which [`REQUEST`] may grow: read-ahead, and a scheduler that serves one stream for a while, merge adjacent
@@ -151,25 +151,12 @@ fn streams(parts: &[Part], volume: u64, volumes: u64, terms: Terms, seed: u64) -
     all
 }
 
-/// Has `target` serve all of `streams`; returns the seconds that took.
-fn serve(target: &mut Target, mut streams: Vec<Stream>) -> Result<f64, Error> {
-    let start = target.now();
-    let mut in_work = 0;
-    for (number, stream) in streams.iter_mut().enumerate() {
-        for request in (0..DEPTH).map_while(|_| stream.next(number)) {
-            target.submit(number, &request)?;
-            in_work += 1;
-        }
-    }
-    while in_work > 0 {
-        let Some(done) = target.next_done()? else { continue };
-        in_work -= 1;
-        if let Some(request) = streams[done.job].next(done.job) {
-            target.submit(done.job, &request)?;
-            in_work += 1;
-        }
-    }
-    Ok(target.now().since(start).as_secs_f64())
+/// Has `queue` serve all of `streams`; returns the seconds that took.
+fn serve(queue: &mut JobQueue, mut streams: Vec<Stream>) -> Result<f64, Error> {
+    let start = queue.target.now();
+    let depths = std::iter::repeat_n(DEPTH, streams.len());
+    queue.serve_jobs(depths, |_, number, _| Ok(streams[number].next(number)))?;
+    Ok(queue.target.now().since(start).as_secs_f64())
 }
 
 /// The second of two sorts on `side`, which finds what the first has left.
@@ -178,20 +165,20 @@ fn sort(bed: &Bed, side: &str, terms: Terms) -> Result<Sort, Error> {
     // Disks are alike, and each has its own volume.
     let volumes = if side == "disk" { 1 } else { DRIVES };
     let all = Bytes(volume * volumes);
-    let mut target = bed.target(side, all)?;
-    target.fill(all, Bytes::kib(128), |_| TenantId(0))?;
+    let mut queue = bed.queue(side, all)?;
+    queue.fill(all, Bytes::kib(128), |_| TenantId(0))?;
     let mut sorted = Sort { seconds: [0.0; PHASES.len()], waf: 0.0 };
     for _ in 0..2 {
         if terms == Terms::Discards {
             let trims = [in_order(0..7, Op::Trim, 1)];
-            serve(&mut target, streams(&trims, volume, volumes, terms, bed.seed))?;
+            serve(&mut queue, streams(&trims, volume, volumes, terms, bed.seed))?;
         }
-        let start = target.counts();
+        let start = queue.target.byte_counts();
         for (at, (_, parts)) in PHASES.iter().enumerate() {
             sorted.seconds[at] =
-                serve(&mut target, streams(parts, volume, volumes, terms, bed.seed))?;
+                serve(&mut queue, streams(parts, volume, volumes, terms, bed.seed))?;
         }
-        let counts = target.counts().since(&start);
+        let counts = queue.target.byte_counts().since(&start);
         sorted.waf = counts.drive.media_total as f64 / counts.host_written.max(1) as f64;
     }
     Ok(sorted)

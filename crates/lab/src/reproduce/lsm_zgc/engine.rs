@@ -92,7 +92,7 @@ fn collection(
     };
     let mut running = zones.begin()?;
     if reads == Reads::OneByOne {
-        running.bench.machine.read_one_by_one();
+        running.bench.target_mut().read_one_by_one();
     }
     running.collect(SETTLE + MEASURE, progress)?;
     Ok(running.mean_time(SETTLE) * 1e3)
@@ -206,11 +206,11 @@ fn foreground(seed: u64) -> Result<Vec<Figure>, Error> {
         if utilisation > 0.5 {
             running.collect(SETTLE, &mut |_| {})?;
         }
-        let start = running.bench.machine.now();
+        let start = running.bench.target().now();
         for _ in 0..JOB {
             running.serve_one()?;
         }
-        Ok(running.bench.machine.now().since(start).as_secs_f64())
+        Ok(running.bench.target().now().since(start).as_secs_f64())
     };
     let alone = job(Scheme::Basic, 0.25)?;
     let mut figures = vec![ours("foreground job alone, seconds of 40".into(), 40.0)];
