@@ -68,6 +68,20 @@ impl Planned {
         })
     }
 
+    /// The workload, looked through.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn prepared(&self) -> Result<Prepared, Error> {
+        let granule = self.granule.unwrap_or(self.stack.profile.mapping_unit.max(Bytes::BLOCK));
+        let (input, prefill, capacity) = (self.input.clone(), self.prefill, self.settings.capacity);
+        let prepared = match self.stack.layer {
+            Layer::Log | Layer::Tier => Prepared::thin(input, prefill, granule, capacity)?,
+            Layer::Raw | Layer::Tag => Prepared::new(input, prefill, granule, capacity)?,
+        };
+        prepared.with_data_at_rest(self.at_rest)
+    }
+
     /// Runs it. `stop` ends the run early; `progress` hears the share done, 0..=1, now and then.
     ///
     /// # Errors
@@ -77,13 +91,7 @@ impl Planned {
         stop: &Arc<AtomicBool>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<RunRecord, Error> {
-        let granule = self.granule.unwrap_or(self.stack.profile.mapping_unit.max(Bytes::BLOCK));
-        let (input, prefill, capacity) = (self.input.clone(), self.prefill, self.settings.capacity);
-        let prepared = match self.stack.layer {
-            Layer::Log | Layer::Tier => Prepared::thin(input, prefill, granule, capacity)?,
-            Layer::Raw | Layer::Tag => Prepared::new(input, prefill, granule, capacity)?,
-        };
-        let mut prepared = prepared.with_data_at_rest(self.at_rest)?;
+        let mut prepared = self.prepared()?;
         prepared.stop_on(Arc::clone(stop));
         crate::run(&mut prepared, &self.stack, &self.settings, progress)
     }

@@ -9,8 +9,7 @@ use super::data::DataRuns;
 use super::point::Point;
 use super::{Figure, Options};
 use super::{
-    applications, autostream, csal, lsm_zgc, micron, micron_hse, micron_zones, refresh, slc, snia,
-    uniform,
+    applications, autostream, csal, lsm_zgc, micron_hse, micron_zones, refresh, snia, uniform,
 };
 use crate::Error;
 
@@ -48,12 +47,12 @@ const FILES: [(&str, &str, Measure); 24] = [
     of!("autostream", Figures(autostream::autostream)),
     of!("applications", Figures(applications::applications)),
     of!("cachelib-fdp", Runs),
-    of!("micron-zero-op", Figures(micron::zero_op)),
+    of!("micron-zero-op", Runs),
     of!("micron-zones", Figures(micron_zones::zones)),
     of!("lsm-zgc", Figures(lsm_zgc::collections)),
     of!("lsm-zgc-log", Figures(lsm_zgc::engine)),
     of!("snia-bandwidth", Runs),
-    of!("snia-controllers", Drawn(snia::controllers)),
+    of!("snia-controllers", Runs),
     of!("snia-pathological", Drawn(snia::pathological)),
     of!("snia-collisions", Runs),
     of!("snia-scaling", Drawn(snia::scaling)),
@@ -62,7 +61,7 @@ const FILES: [(&str, &str, Measure); 24] = [
     of!("snia-life", Drawn(snia::life)),
     of!("snia-uber", Drawn(snia::uber)),
     of!("refresh", Figures(refresh::refresh)),
-    of!("slc-cache", Figures(slc::cache)),
+    of!("slc-cache", Runs),
     of!("micron-hse", Drawn(micron_hse::drawn)),
     of!("csal", Figures(csal::csal)),
 ];

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
+use thermocline_workload::remap::Remap;
+use thermocline_workload::trace;
 
-use super::micron::{TRACES, prepare};
 use super::micron_size::range;
 use super::point::{MICRON, Reference};
 use super::{Figure, Options, part};
-use crate::{Error, Settings, Stack, run};
+use crate::{Error, Input, Prepared, Settings, Stack, run};
 
 /// What the workload addresses, as a share of the media of either drive: what the log can hold beside its reserve in
 /// as few zones as the traces fill.
@@ -19,6 +20,10 @@ const UNIT: Bytes = Bytes::mib(4);
 /// Units of the conventional drive beyond the capacity that it exports: open for host and relocation, reserve, one to
 /// spare.
 const EXTRA_UNITS: u64 = 5;
+
+/// The traces replayed, as they come with the program, and how often.
+const TRACES: [&str; 2] = ["cassandra-ycsb-a", "rocksdb-overwrite"];
+const LOOPS: u32 = 12;
 
 /// Write amplification of the conventional drive.
 pub const CONVENTIONAL: Reference =
@@ -156,7 +161,14 @@ fn record(
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> Result<RunRecord, Error> {
-    let mut prepared = prepare(path, trims == Trims::Ignored)?;
+    let input = Input::Trace {
+        path: path.to_owned(),
+        options: trace::Options::default(),
+        remap: Remap::Dense,
+        loops: LOOPS,
+        ignore_trims: trims == Trims::Ignored,
+    };
+    let mut prepared = Prepared::new(input, None, Bytes::BLOCK, None)?;
     let units = (prepared.footprint().as_f64() / FILLED / UNIT.as_f64()).ceil() as u64;
     let (stack, exported) = match drive {
         Drive::Conventional => ("raw:micron2300", units - EXTRA_UNITS),

@@ -1,6 +1,5 @@
 //! The SNIA tutorial of 2009 (Thatcher, Fusion-io), chart by chart.
 
-mod controllers;
 mod life;
 mod partial;
 mod pathological;
@@ -12,7 +11,6 @@ use thermocline_record::RunRecord;
 
 use super::job::{PatternJob, mb_per_s};
 
-pub use controllers::controllers;
 pub use life::life;
 pub use partial::partial;
 pub use pathological::pathological;
