@@ -16,11 +16,14 @@ mod waterfall;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thermocline_engine::OpenError;
+use thermocline_format::VERSION as FORMAT;
 use thermocline_runtime::DriverError;
+use thermocline_serve::Build;
 use thermocline_workload::trace::{self, BuiltIn};
 
 /// With the system's allocator, chunks of a log cost a tenth of the run time: a chunk lives as long as its blocks are
@@ -28,12 +31,22 @@ use thermocline_workload::trace::{self, BuiltIn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// This program.
+const BUILD: Build =
+    Build { version: env!("CARGO_PKG_VERSION"), commit: env!("THERMOCLINE_COMMIT") };
+
+/// The answer to `--version`.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let Build { version, commit } = BUILD;
+    format!("{version} (commit {commit}, pool format {FORMAT})")
+});
+
 /// Puts data on flash so that the NAND is written about once per host write, and tells what that will cost before you
 /// buy a drive.
 #[derive(Parser)]
 #[command(
     name = "thermocline",
-    version,
+    version = VERSION.as_str(),
     about,
     max_term_width = 110,
     after_help = "\

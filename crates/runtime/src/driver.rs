@@ -275,6 +275,11 @@ impl<S: Storage> Driver<S> {
         self.engine.scrub_in_background(self.now(), from)
     }
 
+    /// Stops that scrub, as [`Engine::stop_scrub`].
+    pub fn stop_scrub(&mut self) {
+        self.engine.stop_scrub(self.now());
+    }
+
     /// Keeps blocks writable for a volume, as [`Engine::reserve_for`].
     ///
     /// # Errors

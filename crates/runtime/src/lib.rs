@@ -29,9 +29,9 @@ pub use media::{
 };
 pub use pool::{
     BareDrive, BareVolume, Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel,
-    FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies, Listener, Operation, Poller, Pool,
+    FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies, Listener, Named, Operation, Poller, Pool,
     PoolUpkeep, ReopenError, ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay,
-    Stepper, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    Stepper, Totals, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
 };
 pub use remedy::Remedy;
 pub use settings::{

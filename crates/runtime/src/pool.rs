@@ -18,6 +18,7 @@ mod reopen;
 mod scrubbing;
 mod service;
 mod stepper;
+mod totals;
 mod traffic;
 mod turns;
 mod volume;
@@ -45,6 +46,7 @@ pub use latency::{LATENCY_BUCKETS_MICROS, Latencies};
 pub use reopen::ReopenError;
 pub use scrubbing::{ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay};
 pub use stepper::Stepper;
+pub use totals::{Named, Totals};
 pub use traffic::{Operation, Traffic};
 pub use turns::{VolumeLimitError, VolumeLimits};
 pub use volume::Volume;
@@ -77,8 +79,10 @@ pub struct View<'a> {
     pub wear: &'a [WearStatus],
     /// How full the pool is.
     pub fullness: Fullness,
-    /// Schedule and findings of scrubs; `None` without a schedule.
+    /// Schedule and findings of scrubs; `None` of a pool that is never scrubbed.
     pub scrubs: Option<&'a ScrubSchedule>,
+    /// Bytes over all services.
+    pub totals: &'a Totals,
 }
 
 /// Background upkeep of a running pool.
@@ -90,8 +94,10 @@ pub struct PoolUpkeep {
     pub endurance: Vec<(MediaClass, Endurance)>,
     /// When the pool reports that it is nearly full.
     pub marks: FullnessMarks,
-    /// When the pool scrubs itself; `None`: never.
+    /// When the pool scrubs itself; `None`: never, not even on request.
     pub scrubs: Option<ScrubSchedule>,
+    /// Bytes of earlier services.
+    pub totals: Totals,
 }
 
 enum Job {
@@ -108,6 +114,11 @@ enum Job {
         refused: mpsc::Sender<Box<dyn Poller>>,
     },
     Reopen(Reopening),
+    /// Begin a scrub, or stop the one in progress.
+    Scrub {
+        begin: bool,
+        answer: mpsc::Sender<bool>,
+    },
     Reserve {
         volume: VolumeId,
         blocks: u64,
@@ -197,6 +208,12 @@ impl Pool {
         let volumes = self.shared.volumes();
         let state = volumes.values().find(|state| state.name().as_str() == name)?;
         Some(Volume::new(Arc::clone(&self.shared), Arc::clone(state)))
+    }
+
+    /// Whether the pool is closed, or its thread has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.shared.queue().closed
     }
 
     /// Names of all volumes, the oldest first.

@@ -7,6 +7,10 @@ use std::path::PathBuf;
 pub enum Remedy {
     /// Make a new pool.
     Format,
+    /// Use the newer program that wrote this format.
+    NewerProgram,
+    /// Copy the data with the older program that wrote this format, into a new pool.
+    OlderProgram,
     /// Attach the device to the pool, or remove the device from the settings.
     Attach {
         /// The device.

@@ -14,7 +14,7 @@ use thermocline_format::VolumeMedia;
 
 use crate::control::{LimitChange, Media, Name, NewTrace, NewVolume, Size, Subject};
 use crate::sockets::{beside, escaped, server_of};
-use crate::{DeviceRequest, Error, UnitsReport};
+use crate::{DeviceRequest, Error, ScrubPage, SuperblockReport, UnitsReport};
 
 /// How long an answer may take: a pool with large maps may have to be closed and opened for it. Chosen.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -155,6 +155,22 @@ impl Serving {
         self.ask(&format!("DELETE {}", volume.url()), "")
     }
 
+    /// Asks to begin a scrub. A scrub in progress goes on instead.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn scrub(self) -> Result<(), Error> {
+        self.ask("POST /scrub", "")
+    }
+
+    /// Asks to stop the scrub in progress.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn stop_scrub(self) -> Result<(), Error> {
+        self.ask("DELETE /scrub", "")
+    }
+
     /// What is answered to `request`, of `longest` bytes at most.
     ///
     /// # Errors
@@ -223,8 +239,7 @@ fn get(path: &str) -> String {
 /// # Errors
 /// If the socket has no listener, or the listener is not a server of this schema.
 pub fn fetch(socket: &Path) -> Result<Value, Error> {
-    let answer = Serving::connect(socket)?.answer(&get("/status"), LONGEST_PAGE, PAGE_PATIENCE)?;
-    parsed(&answer, &socket.display())
+    page(socket, "/status")
 }
 
 /// Fetches the units of the pool from the server at this status socket.
@@ -232,7 +247,27 @@ pub fn fetch(socket: &Path) -> Result<Value, Error> {
 /// # Errors
 /// As [`fetch`].
 pub fn fetch_units(socket: &Path) -> Result<UnitsReport, Error> {
-    let answer = Serving::connect(socket)?.answer(&get("/units"), LONGEST_PAGE, PAGE_PATIENCE)?;
+    page(socket, "/units")
+}
+
+/// Fetches scrubs and damaged places from the server at this status socket.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_scrub(socket: &Path) -> Result<ScrubPage, Error> {
+    page(socket, "/scrub")
+}
+
+/// Fetches the newest superblock record from the server at this status socket.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_superblock(socket: &Path) -> Result<SuperblockReport, Error> {
+    page(socket, "/superblock")
+}
+
+fn page<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, Error> {
+    let answer = Serving::connect(socket)?.answer(&get(path), LONGEST_PAGE, PAGE_PATIENCE)?;
     parsed(&answer, &socket.display())
 }
 

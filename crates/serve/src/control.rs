@@ -43,6 +43,10 @@ pub(crate) enum Change {
     Record,
     /// `DELETE /trace`: they are not any more.
     RecordNoMore,
+    /// `POST /scrub`: a scrub begins, unless one is in progress.
+    Scrub,
+    /// `DELETE /scrub`: the scrub in progress stops.
+    ScrubNoMore,
 }
 
 /// The volume to be changed.
@@ -158,13 +162,11 @@ impl Change {
     /// The change that a request asks for, if it does.
     pub fn asked_for(method: &Method, url: &str) -> Option<Change> {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        if (method, path) == (&Method::POST, "/volumes") {
-            return Some(Change::Create);
-        }
-        if (method, path) == (&Method::POST, "/devices") {
-            return Some(Change::Device);
-        }
         match (method, path) {
+            (&Method::POST, "/volumes") => return Some(Change::Create),
+            (&Method::POST, "/devices") => return Some(Change::Device),
+            (&Method::POST, "/scrub") => return Some(Change::Scrub),
+            (&Method::DELETE, "/scrub") => return Some(Change::ScrubNoMore),
             (&Method::POST, "/trace") => return Some(Change::Record),
             (&Method::DELETE, "/trace") => return Some(Change::RecordNoMore),
             _ => {}
@@ -209,6 +211,10 @@ impl Change {
                 let ended = tap.stop(TRACE_PATIENCE);
                 ended.map(|_| ()).ok_or_else(|| Error::refused("no trace is being recorded"))
             }
+            Change::Scrub if pool()?.scrub_now() => Ok(()),
+            Change::Scrub => Err(Error::refused("no scrub can begin now")),
+            Change::ScrubNoMore if pool()?.stop_scrub() => Ok(()),
+            Change::ScrubNoMore => Err(Error::refused("no scrub is in progress")),
             Change::Device => {
                 state.devices().make(&read(body, "no change of a device")?, &*pool()?)
             }

@@ -18,14 +18,16 @@ use thermocline_runtime::{
 };
 use thermocline_types::{DeviceId, UnitId};
 
+use crate::health::Health;
 use crate::log::Log;
-use crate::state::Health;
 use crate::{Error, News, StopHandle};
 
 /// The devices of a pool; clones are of the same.
 #[derive(Clone)]
 pub(crate) struct Devices {
     in_use: Arc<Mutex<InUse>>,
+    /// The groups, under a lock that nobody holds for long.
+    groups: Arc<Mutex<Vec<Group>>>,
     end: End,
     log: Log,
 }
@@ -295,7 +297,8 @@ impl Devices {
     /// Devices of the pool opened with these settings. Changes are logged.
     pub fn new(settings: Settings, groups: Vec<(usize, Group)>, end: End, log: Log) -> Devices {
         let in_use = InUse::new(settings.clone(), Paths::default(), Vec::new());
-        let devices = Devices { in_use: Arc::new(Mutex::new(in_use)), end, log };
+        let (in_use, groups_) = (Arc::new(Mutex::new(in_use)), Arc::default());
+        let devices = Devices { in_use, groups: groups_, end, log };
         devices.adopt(settings, groups);
         devices
     }
@@ -320,6 +323,8 @@ impl Devices {
             }
         }
         let paths = settings.paths();
+        *self.groups.lock().unwrap_or_else(PoisonError::into_inner) =
+            groups.iter().map(|(_, group)| group.clone()).collect();
         *in_use = InUse::new(settings, paths, groups);
     }
 
@@ -357,6 +362,13 @@ impl Devices {
     /// What serves the blocks of the device.
     pub fn layer(&self) -> ServedLayer {
         self.in_use().settings.pool.layer()
+    }
+
+    /// The risk of each group that has one, in words.
+    pub fn risks(&self) -> Vec<String> {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let risks = groups.iter().filter_map(|group| News::risk(&group.status()));
+        risks.map(|risk| self.log.operator().words(&risk)).collect()
     }
 
     /// When the pool was opened last: counters of its engine begin then.

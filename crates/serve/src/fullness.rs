@@ -96,6 +96,12 @@ impl FullnessReport {
     pub fn is_full(&self) -> bool {
         self.level == FullnessLevel::Full.name()
     }
+
+    /// Whether the pool is full, or above the critical mark.
+    #[must_use]
+    pub fn is_critical(&self) -> bool {
+        self.is_full() || self.level == FullnessLevel::Critical.name()
+    }
 }
 
 /// A sentence of it, without remedy.

@@ -1,9 +1,10 @@
-//! Status and metrics over HTTP, on a unix socket and perhaps a port; the socket, which only the user can open, also
-//! accepts changes of the pool.
+//! Health, status and metrics over HTTP, on a unix socket and perhaps a port; the socket, which only the user can open,
+//! also accepts changes of the pool.
 //!
 //! One thread handles all connections. Up to [`WORKERS`] threads run the requests, because the pool may be slow.
 //!
 //! Invariants:
+//! * `/health` and `/ready` are answered from the first moment on. Other requests wait until the pool is open.
 //! * A client holds one of the [`CONNECTIONS`] places of its socket or port for at most [`LONGEST`]. A client without a
 //!   running request loses the place when a new client needs the place.
 //! * The port answers only requests for an address, `localhost` or a name in the settings. So a web page cannot read
@@ -18,12 +19,12 @@ use std::os::unix::net as unix;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
@@ -34,10 +35,12 @@ use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, spawn, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use crate::control::Change;
+use crate::health::{Health, HealthReport};
 use crate::sockets::{SocketFile, listen};
 use crate::state::State;
 use crate::{Error, metrics};
@@ -89,18 +92,21 @@ impl Site {
         Ok(Site { local, file, port, hosts: hosts.into() })
     }
 
-    /// Answers requests on separate threads until the program ends. Unless `changes`, changes of the pool are refused.
-    /// Returns the socket, whose drop hides the server, and the answers on their way.
+    /// Answers requests on separate threads. Unless `changes`, changes of the pool are refused.
     ///
     /// # Errors
     /// When the system has no thread to give.
-    pub fn serve(self, state: &State, changes: bool) -> Result<(SocketFile, Answers), Error> {
+    pub fn serve(self, health: &Arc<Health>, changes: bool) -> Result<HttpThreads, Error> {
         let Site { local, file, port, hosts } = self;
         let runtime = runtime().map_err(Error::io("no threads for HTTP"))?;
         let answers = Answers::default();
-        let handler = |changes, hosts| {
-            let (state, answers) = (state.clone(), answers.clone());
-            Handler { state, answers, changes, hosts }
+        let (opened, mut state) = watch::channel(None);
+        let handler = |changes, hosts| Handler {
+            state: state.clone(),
+            health: Arc::clone(health),
+            answers: answers.clone(),
+            changes,
+            hosts,
         };
         let mut doors = Vec::new();
         {
@@ -116,16 +122,51 @@ impl Site {
             doors
                 .into_iter()
                 .for_each(|(door, handler)| drop(runtime.spawn(attend(door, handler))));
-            runtime.block_on(std::future::pending::<()>());
+            runtime.block_on(async { while state.changed().await.is_ok() {} });
+            runtime.shutdown_background();
         };
-        thread::Builder::new().name("thermocline-http".to_owned()).spawn(run)?;
-        Ok((file, answers))
+        let thread = thread::Builder::new().name("thermocline-http".to_owned()).spawn(run)?;
+        Ok(HttpThreads { opened: Some(opened), answers, thread: Some(thread), file: Some(file) })
+    }
+}
+
+/// The threads that answer requests. Dropping this ends the threads and frees the port.
+pub struct HttpThreads {
+    /// The thread runs as long as this sender exists.
+    opened: Option<watch::Sender<Option<State>>>,
+    answers: Answers,
+    thread: Option<JoinHandle<()>>,
+    file: Option<SocketFile>,
+}
+
+impl HttpThreads {
+    /// The pool is open: requests that wait for the pool are answered.
+    pub fn open(&self, state: State) {
+        self.opened.iter().for_each(|opened| _ = opened.send_replace(Some(state.clone())));
+    }
+
+    /// Removes the file of the socket, so that no new client finds the server.
+    pub fn hide(&mut self) {
+        self.file = None;
+    }
+
+    /// Waits until all answers are sent, or until a client has taken too long to read its answer.
+    pub fn wait(&self) {
+        self.answers.wait();
+    }
+}
+
+impl Drop for HttpThreads {
+    fn drop(&mut self) {
+        self.opened = None;
+        // A panicked thread has printed its message.
+        drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
 /// The number of requests that run or whose answers are not sent yet.
 #[derive(Clone, Default)]
-pub struct Answers(Arc<AtomicUsize>);
+struct Answers(Arc<AtomicUsize>);
 
 impl Answers {
     fn begin(&self) -> Answering {
@@ -133,8 +174,7 @@ impl Answers {
         Answering(self.clone())
     }
 
-    /// Waits until all answers are sent, or until a client has taken too long to read its answer.
-    pub fn wait(&self) {
+    fn wait(&self) {
         let until = Instant::now() + READING;
         while self.0.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
@@ -245,7 +285,9 @@ type Answer = Response<Full<Bytes>>;
 /// Answers requests.
 #[derive(Clone)]
 struct Handler {
-    state: State,
+    /// `None` until the pool is open.
+    state: watch::Receiver<Option<State>>,
+    health: Arc<Health>,
     answers: Answers,
     /// Whether the client may change the pool.
     changes: bool,
@@ -275,12 +317,20 @@ impl Handler {
             }
             Err(_) => return Ok(plain(StatusCode::REQUEST_TIMEOUT, "the body is too late")),
         };
+        if let Some(answer) = self.of_health(&head) {
+            return Ok(answer);
+        }
+        let mut state = self.state.clone();
+        let Some(state) = state.wait_for(Option::is_some).await.ok().and_then(|one| one.clone())
+        else {
+            return Ok(closed());
+        };
         busy.store(true, Ordering::Relaxed);
         answering.get_or_init(|| self.answers.begin());
-        let handler = self.clone();
+        let changes = self.changes;
         let work = move || {
             let url = head.uri.path_and_query().map_or("", |url| url.as_str());
-            handler.do_what_is_asked(&head.method, url, &body)
+            do_what_is_asked(&state, changes, &head.method, url, &body)
         };
         let done = spawn_blocking(work).await;
         busy.store(false, Ordering::Relaxed);
@@ -295,38 +345,79 @@ impl Handler {
         stated.filter(|host| !is_ours(host, hosts)).map(str::to_owned).next()
     }
 
-    fn do_what_is_asked(&self, method: &Method, url: &str, body: &[u8]) -> Answer {
-        let change = Change::asked_for(method, url);
-        if let Some(change) = change.filter(|_| self.changes) {
-            return match change.make(body, &self.state) {
-                Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
-                Ok(()) => plain(StatusCode::OK, "done"),
-                Err(error) => plain(StatusCode::CONFLICT, &self.state.why_not(error)),
-            };
+    /// The answer to a request for `/`, `/health` or `/ready`, which need no open pool. An answer is JSON if the path
+    /// ends in `.json` or the client accepts JSON.
+    fn of_health(&self, head: &Parts) -> Option<Answer> {
+        let path = head.uri.path();
+        if head.method != Method::GET {
+            return None;
         }
-        if *method != Method::GET {
-            let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME, \
-                        DELETE /volumes/NAME, POST /devices, POST /trace and DELETE /trace";
-            return plain(StatusCode::METHOD_NOT_ALLOWED, text);
+        if path == "/" {
+            return Some(page());
         }
-        if url == "/" {
-            return page();
-        }
-        let (kind, text) = match url {
-            "/metrics" => {
-                ("text/plain; version=0.0.4", self.state.status().map(|one| metrics::text(&one)))
-            }
-            "/status" => ("application/json", self.state.status().map(|one| json(&one))),
-            "/units" => ("application/json", self.state.units().map(|one| json(&one))),
-            _ => return plain(StatusCode::NOT_FOUND, "there are /, /status, /metrics and /units"),
+        let accepts = head.headers.get_all(ACCEPT).iter().filter_map(|kind| kind.to_str().ok());
+        let accepts = accepts.into_iter().any(|kinds| kinds.contains("application/json"));
+        let name = path.strip_suffix(".json").unwrap_or(path);
+        let is_json = accepts || name != path;
+        let report = || self.health.report(self.state.borrow().as_ref());
+        let (report, is_well) = match name {
+            "/health" => (report(), HealthReport::is_healthy as fn(&HealthReport) -> bool),
+            "/ready" => (report(), HealthReport::is_ready as _),
+            _ => return None,
         };
-        let Some(text) = text else {
-            let why = self.state.why_not(self.state.no_pool());
-            return plain(StatusCode::SERVICE_UNAVAILABLE, &why);
-        };
-        let answer = Response::builder().header(CONTENT_TYPE, kind);
-        answer.body(Full::new(text.into())).expect("a sound header")
+        let code = if is_well(&report) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let mut answer = plain(code, &report.text());
+        if is_json {
+            *answer.body_mut() = Full::new(json(&report).into());
+            let kind = HeaderValue::from_static("application/json");
+            answer.headers_mut().insert(CONTENT_TYPE, kind);
+        }
+        Some(answer)
     }
+}
+
+fn closed() -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "the pool is closed")
+}
+
+/// Answers a request to an open pool. Unless `changes`, changes of the pool are refused.
+fn do_what_is_asked(
+    state: &State,
+    changes: bool,
+    method: &Method,
+    url: &str,
+    body: &[u8],
+) -> Answer {
+    let change = Change::asked_for(method, url);
+    if let Some(change) = change.filter(|_| changes) {
+        return match change.make(body, state) {
+            Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
+            Ok(()) => plain(StatusCode::OK, "done"),
+            Err(error) => plain(StatusCode::CONFLICT, &state.why_not(error)),
+        };
+    }
+    if *method != Method::GET {
+        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME, \
+                    DELETE /volumes/NAME, POST /devices, POST and DELETE /trace, POST and DELETE /scrub";
+        return plain(StatusCode::METHOD_NOT_ALLOWED, text);
+    }
+    let (kind, text) = match url {
+        "/metrics" => ("text/plain; version=0.0.4", state.status().map(|one| metrics::text(&one))),
+        "/status" => ("application/json", state.status().map(|one| json(&one))),
+        "/units" => ("application/json", state.units().map(|one| json(&one))),
+        "/scrub" => ("application/json", state.scrub().map(|one| json(&one))),
+        "/superblock" => ("application/json", state.superblock().map(|one| json(&one))),
+        _ => {
+            let text =
+                "there are /, /health, /ready, /status, /metrics, /units, /scrub and /superblock";
+            return plain(StatusCode::NOT_FOUND, text);
+        }
+    };
+    let Some(text) = text else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, &state.why_not(state.no_pool()));
+    };
+    let answer = Response::builder().header(CONTENT_TYPE, kind);
+    answer.body(Full::new(text.into())).expect("a sound header")
 }
 
 /// A page of JSON.

@@ -16,6 +16,7 @@ mod drive;
 mod error;
 mod files;
 mod fullness;
+mod health;
 mod http;
 mod log;
 pub mod lost;
@@ -27,12 +28,17 @@ mod server;
 pub mod sockets;
 mod state;
 mod stop;
+mod stored;
+mod superblock;
 mod systemd;
 mod tap;
+mod totals;
 mod units;
 mod wear;
 
-pub use client::{Serving, fetch, fetch_remote, fetch_units, status_socket};
+pub use client::{
+    Serving, fetch, fetch_remote, fetch_scrub, fetch_superblock, fetch_units, status_socket,
+};
 pub use control::{LimitChange, Subject};
 pub use date::date;
 pub use devices::{
@@ -42,10 +48,12 @@ pub use devices::{
 pub use error::Error;
 pub use fullness::FullnessReport;
 pub use news::{News, Operator};
-pub use scrubs::{ScrubReport, ended};
-pub use server::{Options, PoolServer};
+pub use scrubs::{DamagedBytes, DamagedPlace, ScrubPage, ScrubReport, ended};
+pub use server::{Build, Options, PoolServer};
 pub use state::MediaStatus;
 pub use stop::{Stop, StopHandle};
+pub use superblock::SuperblockReport;
 pub use thermocline_runtime::{ServeSettings, Settings};
+pub use totals::TotalsReport;
 pub use units::{DeviceUnits, UnitsReport, letter};
 pub use wear::WearReport;

@@ -155,6 +155,7 @@ fn level(news: &News) -> Level {
         | News::Client(_)
         | News::Throttled(..)
         | News::ScrubBegan
+        | News::ScrubStopped
         | News::Stopping
         | News::Stopped(_) => Level::INFO,
         News::Scrub(end) if end.found.damaged + end.found.mended == 0 => Level::INFO,
@@ -195,6 +196,7 @@ impl Entry {
             }
             News::Overdue(None) => named("device_recovered"),
             News::ScrubBegan => named("scrub_began"),
+            News::ScrubStopped => named("scrub_stopped"),
             News::Scrub(end) => {
                 let seconds = end.ended_unix_seconds.saturating_sub(end.began_unix_seconds);
                 let (bytes, seconds) = (Some(end.found.blocks * 4096), Some(seconds as f64));

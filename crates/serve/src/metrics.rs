@@ -2,16 +2,19 @@
 
 use std::fmt::{Display, Write as _};
 
-use thermocline_runtime::ScrubFindings;
+use thermocline_runtime::{ScrubFindings, Totals};
 
 use crate::drive::DriveStatus;
 use crate::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
-use crate::{DrainStatus, FullnessReport, GroupStanding, GroupsTold, ScrubReport, WearReport};
+use crate::{
+    Build, DrainStatus, FullnessReport, GroupStanding, GroupsTold, ScrubReport, WearReport,
+};
 
 /// All metrics.
 pub fn text(status: &Status) -> String {
     let mut page = Page(String::new());
     let engine = &status.engine;
+    page.build(status);
     page.health(status);
     for (name, help, value) in [
         ("host_written_bytes_total", "Written by hosts", engine.host_bytes_written),
@@ -58,6 +61,9 @@ pub fn text(status: &Status) -> String {
         of_drive(&mut page, drive);
     }
     ratios(&mut page, status);
+    if let Some(totals) = &status.totals {
+        of_totals(&mut page, &totals.bytes);
+    }
     of_groups(&mut page, &status.groups);
     of_draining(&mut page, &status.draining);
     of_wear(&mut page, &status.wear);
@@ -84,6 +90,36 @@ fn ratios(page: &mut Page, status: &Status) {
         if let Some(value) = value {
             page.one(name, "gauge", help, value);
         }
+    }
+}
+
+/// Bytes over all services of the pool.
+fn of_totals(page: &mut Page, totals: &Totals) {
+    for (name, help, label, bytes) in [
+        ("lifetime_host_bytes_total", "Bytes of hosts over all services", "kind", &totals.host),
+        (
+            "lifetime_device_written_bytes_total",
+            "Device writes over all services",
+            "cause",
+            &totals.device,
+        ),
+        (
+            "lifetime_media_written_bytes_total",
+            "Media writes over all services",
+            "cause",
+            &totals.media,
+        ),
+        (
+            "lifetime_drive_bytes_total",
+            "Bytes of simulated drives over all services",
+            "kind",
+            &totals.drives,
+        ),
+    ] {
+        if !bytes.is_empty() {
+            page.head(name, "counter", help);
+        }
+        bytes.iter().for_each(|(key, value)| page.sample(name, &[(label, key)], *value));
     }
 }
 
@@ -333,6 +369,14 @@ fn requests(page: &mut Page, status: &Status) {
 struct Page(String);
 
 impl Page {
+    /// The program and the version of the pool's format.
+    fn build(&mut self, status: &Status) {
+        self.head("build_info", "gauge", "1; the labels name the program and the pool's format");
+        let (Build { version, commit }, format) = (status.build, status.format.to_string());
+        let labels = [("version", version), ("commit", commit), ("format", &format)];
+        self.sample("build_info", &labels, 1);
+    }
+
     /// How long the pool is open, and whether its devices work.
     fn health(&mut self, status: &Status) {
         self.one("up_seconds", "gauge", "Time since the service began", status.seconds);

@@ -14,8 +14,10 @@ use thermocline_runtime::{
 use thermocline_types::{Bytes, UnitId};
 
 use crate::devices::Devices;
+use crate::health::{Concern, Health};
 use crate::log::Log;
-use crate::state::Health;
+use crate::scrubs::{DamagedBytes, DamagedPlace};
+use crate::stored::Record;
 use crate::wear::WearReport;
 use crate::{Error, FullnessReport, ended};
 
@@ -55,10 +57,12 @@ pub enum News {
     PoolLost(String),
     /// A device completes commands too late; `None` when all devices are in time again.
     Overdue(Option<String>),
-    /// A scrub on the schedule began.
+    /// A scrub on the schedule or on request began.
     ScrubBegan,
-    /// A scrub on the schedule ended.
+    /// A scrub ended.
     Scrub(ScrubEnd),
+    /// A scrub was stopped on request.
+    ScrubStopped,
     /// Devices wear faster than they may, or slower again.
     Wear(WearReport),
     /// The risk of a group of devices changed. The remedy, if any, ends the risk.
@@ -143,6 +147,7 @@ impl fmt::Display for News {
             News::Overdue(None) => f.write_str("devices end their commands in time again"),
             News::Scrub(end) => write!(f, "a scrub has {}", ended(end)),
             News::ScrubBegan => f.write_str("a scrub has begun"),
+            News::ScrubStopped => f.write_str("a scrub was stopped"),
             News::Wear(report) => report.fmt(f),
             of_service => of_service.fmt_of_service(f),
         }
@@ -211,14 +216,41 @@ impl News {
     }
 }
 
+/// A damaged place, for `/scrub`.
+fn place(found: &DamageFound, devices: &Devices) -> DamagedPlace {
+    let DamageFound { at, holds } = found;
+    let holds = holds.as_ref().map(|(volume, bytes)| DamagedBytes {
+        volume: volume.to_string(),
+        offset: bytes.start,
+        bytes: bytes.end - bytes.start,
+    });
+    DamagedPlace { unit: at.unit.0, block: at.block, device: devices.device_of(at.unit), holds }
+}
+
+/// The news of a change of the record of scrubs.
+fn of_scrubs(before: ScrubRecord, now: ScrubRecord, health: &Health) -> Option<News> {
+    match (before.current, now.current, now.last) {
+        (None, Some(_), _) => {
+            health.scrub_begins();
+            Some(News::ScrubBegan)
+        }
+        (_, None, Some(last)) if before.last != Some(last) => {
+            health.scrub_ends();
+            Some(News::Scrub(last))
+        }
+        (Some(_), None, _) => Some(News::ScrubStopped),
+        _ => None,
+    }
+}
+
 /// Reports a pool's events as news, and keeps events that are part of the status.
 pub(crate) fn listener(
     log: Log,
     health: Arc<Health>,
     devices: Devices,
-    records: Option<Sender<ScrubRecord>>,
+    records: Option<Sender<Record>>,
 ) -> thermocline_runtime::Listener {
-    let (mut damaged, mut last, mut scrubs) = (0_u64, None, false);
+    let (mut damaged, mut last, mut scrubs) = (0_u64, None, ScrubRecord::default());
     Box::new(move |event| {
         let news = match event {
             Event::Trouble(trouble) => {
@@ -227,6 +259,9 @@ pub(crate) fn listener(
             }
             Event::Damaged(found) => {
                 damaged += 1;
+                let words = log.operator().words(&News::DamageCount(damaged));
+                health.set(Concern::Damage, Some(words));
+                health.damaged(place(&found, &devices));
                 match damaged {
                     1..=NAMED => News::Damaged(devices.device_of(found.at.unit), found),
                     count if count.is_multiple_of(10_u64.pow(count.ilog10())) => {
@@ -244,24 +279,33 @@ pub(crate) fn listener(
             Event::Fullness(fullness) => News::Fullness(FullnessReport::new(&fullness)),
             Event::Lost(what) => News::LostFile(what),
             Event::Overdue(now) => {
-                health.set_late(now.clone());
+                health.set(Concern::Late, now.clone());
                 News::Overdue(now)
             }
             Event::Scrub(record) => {
                 // The thread that stores records lives as long as the pool.
-                records.iter().for_each(|records| _ = records.send(record));
-                let ScrubRecord { last, current } = record;
-                match (std::mem::replace(&mut scrubs, current.is_some()), current, last) {
-                    (false, Some(_), _) => News::ScrubBegan,
-                    (_, None, Some(last)) => News::Scrub(last),
-                    _ => return,
+                records.iter().for_each(|records| _ = records.send(Record::Scrubs(record)));
+                match of_scrubs(std::mem::replace(&mut scrubs, record), record, &health) {
+                    Some(news) => news,
+                    None => return,
                 }
+            }
+            Event::Totals(totals) => {
+                if let Some(records) = &records {
+                    // As above.
+                    let _stored = records.send(Record::Totals(totals));
+                }
+                return;
             }
             Event::Wear(status) => News::Wear(WearReport::new(&status)),
         };
         let words = log.say(&news);
-        if matches!(news, News::Failed { .. } | News::LostFile(_)) {
-            health.fail(words);
+        match news {
+            News::Failed { .. } | News::LostFile(_) => health.fail(words),
+            News::Fullness(report) => {
+                health.set(Concern::Full, report.is_critical().then_some(words));
+            }
+            _ => {}
         }
     })
 }

@@ -1,11 +1,6 @@
-//! The scrubs of a served pool: a record beside the settings, and a report for `status` and metrics.
+//! The scrubs of a served pool: a report for `status` and metrics, and damaged places.
 
 use std::fmt;
-use std::fs;
-use std::io::{self, ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -14,103 +9,16 @@ use thermocline_runtime::{
     ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay, Settings,
 };
 
-use crate::log::Log;
-use crate::{Error, date, sockets};
-
-/// End of the name of the file that has the record.
-const RECORD: &str = "scrub.json";
-const SCHEMA: &str = "thermocline.scrubs/1";
-
-/// The file as it is.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    schema: String,
-    pool: String,
-    #[serde(flatten)]
-    record: ScrubRecord,
-}
-
-/// Stores records on a thread of its own, so that no client waits for the file.
-pub(crate) struct ScrubRecorder {
-    records: Sender<ScrubRecord>,
-    thread: JoinHandle<()>,
-}
-
-impl ScrubRecorder {
-    /// The schedule in the settings, if any, and a thread that stores the records of `pool`.
-    ///
-    /// # Errors
-    /// When the system has no thread to give.
-    pub fn start(
-        settings: &Settings,
-        pool: PoolId,
-        log: &Log,
-    ) -> Result<Option<(ScrubSchedule, ScrubRecorder)>, Error> {
-        let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
-        let path = sockets::beside(settings.file(), RECORD);
-        let record = match load(&path, pool) {
-            Ok(record) => record,
-            Err(error) => {
-                log.warn(format_args!("{error}: the pool counts as never scrubbed"));
-                ScrubRecord::default()
-            }
-        };
-        let (records, receiver) = channel();
-        let log = log.clone();
-        let run = move || {
-            for record in receiver {
-                if let Err(error) = store(&path, pool, record) {
-                    let path = path.display();
-                    log.warn(format_args!(
-                        "{path} cannot be written: {error}: a restart will repeat the scrub"
-                    ));
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("thermocline-scrubs".to_owned()).spawn(run)?;
-        Ok(Some((ScrubSchedule { every, record }, ScrubRecorder { records, thread })))
-    }
-
-    /// The queue for records, and the thread, which ends when all senders of the queue are dropped.
-    pub fn into_parts(self) -> (Sender<ScrubRecord>, JoinHandle<()>) {
-        (self.records, self.thread)
-    }
-}
-
-/// Reads the record of `pool`. Without a file, or with a record of another pool, `pool` counts as never scrubbed.
-fn load(path: &Path, pool: PoolId) -> Result<ScrubRecord, Error> {
-    let shown = path.display();
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ScrubRecord::default()),
-        Err(error) => return Err(Error::Refused(format!("{shown} cannot be read: {error}"))),
-    };
-    let stored: Stored = serde_json::from_str(&text)
-        .map_err(|error| Error::Refused(format!("{shown} is no record of scrubs: {error}")))?;
-    let own = stored.schema == SCHEMA && stored.pool == pool.to_string();
-    Ok(if own { stored.record } else { ScrubRecord::default() })
-}
-
-/// Replaces the file as a whole.
-fn store(path: &Path, pool: PoolId, record: ScrubRecord) -> io::Result<()> {
-    let stored = Stored { schema: SCHEMA.to_owned(), pool: pool.to_string(), record };
-    let text = format!("{}\n", serde_json::to_string_pretty(&stored)?);
-    let new = PathBuf::from(format!("{}.new", path.display()));
-    let write = || {
-        let mut file = fs::File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write()
-}
+use crate::stored::SCRUBS;
+use crate::{Error, date};
 
 /// The report of the scrubs of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// Seconds from the end of a scrub to the begin of the next one.
-    pub every_seconds: u64,
-    /// When the next scrub is due, in seconds since 1970; absent during a scrub.
+    /// Seconds from the end of a scrub to the begin of the next one; absent without a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_seconds: Option<u64>,
+    /// When the next scrub is due, in seconds since 1970; absent during a scrub and without a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_unix_seconds: Option<u64>,
     /// Share of the units that the scrub in progress has passed; absent without a scrub.
@@ -128,14 +36,23 @@ impl ScrubReport {
         let ScrubSchedule { every, record } = *schedule;
         let progress = |one: ScrubUnderWay| f64::from(one.next_unit) / f64::from(units.max(1));
         ScrubReport {
-            every_seconds: every.as_secs(),
-            due_unix_seconds: record.current.is_none().then(|| record.due(every)),
+            every_seconds: every.map(|every| every.as_secs()),
+            due_unix_seconds: every
+                .filter(|_| record.current.is_none())
+                .map(|every| record.due(every)),
             progress: record.current.map(progress),
             record,
         }
     }
 
-    /// Report on an unserved pool of `units` units, from the record beside the settings. `None` without a schedule.
+    /// Whether the pool has a schedule or was scrubbed.
+    #[must_use]
+    pub fn tells_anything(&self) -> bool {
+        self.every_seconds.is_some() || self.record != ScrubRecord::default()
+    }
+
+    /// Report on an unserved pool of `units` units, from the record beside the settings. `None` of a pool without a
+    /// schedule that was never scrubbed.
     ///
     /// # Errors
     /// When the record cannot be read.
@@ -144,9 +61,10 @@ impl ScrubReport {
         pool: PoolId,
         units: u32,
     ) -> Result<Option<ScrubReport>, Error> {
-        let Some(every) = settings.pool.scrub_every() else { return Ok(None) };
-        let record = load(&sockets::beside(settings.file(), RECORD), pool)?;
-        Ok(Some(ScrubReport::new(&ScrubSchedule { every, record }, units)))
+        let every = settings.pool.scrub_every();
+        let record = SCRUBS.load(settings.file(), pool)?;
+        let report = ScrubReport::new(&ScrubSchedule { every, record }, units);
+        Ok(Some(report).filter(ScrubReport::tells_anything))
     }
 
     /// Damaged places found by the scrub in progress, or else by the last one.
@@ -160,6 +78,48 @@ impl ScrubReport {
 
 fn day(unix_seconds: u64) -> String {
     date(SystemTime::UNIX_EPOCH + Duration::from_secs(unix_seconds))
+}
+
+/// A damaged place, as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DamagedPlace {
+    /// Number of the unit.
+    pub unit: u32,
+    /// Logical block of the unit.
+    pub block: u32,
+    /// Path of the device.
+    pub device: String,
+    /// The bytes of a volume that cannot be read for it, if there are any.
+    #[serde(flatten)]
+    pub holds: Option<DamagedBytes>,
+}
+
+/// Damaged bytes of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DamagedBytes {
+    /// Name of the volume.
+    pub volume: String,
+    /// Its first damaged byte.
+    pub offset: u64,
+    /// Number of damaged bytes.
+    pub bytes: u64,
+}
+
+/// The page `/scrub`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScrubPage {
+    /// `thermocline.scrubbing/1`.
+    pub schema: String,
+    /// Why the pool takes no writes, and is not scrubbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The server writes nothing, so it scrubs nothing.
+    pub read_only: bool,
+    /// Last, current and next scrub.
+    #[serde(flatten)]
+    pub report: ScrubReport,
+    /// Places that scrubs and reads found damaged since the last scrub began, at most 100.
+    pub damage: Vec<DamagedPlace>,
 }
 
 /// Lines for the last, the current and the next scrub.
@@ -199,24 +159,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_stored_and_is_of_its_pool_alone() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("pool.scrub.json");
-        let (pool, other) = (PoolId([1; 16]), PoolId([2; 16]));
-        assert_eq!(load(&path, pool).expect("no file"), ScrubRecord::default());
+    fn the_last_the_current_and_the_next_scrub_have_a_line_each() {
         let found = ScrubFindings { blocks: 1000, damaged: 2, mended: 3 };
         let record = ScrubRecord {
             last: Some(ScrubEnd { began_unix_seconds: 5, ended_unix_seconds: 86_400, found }),
             current: Some(ScrubUnderWay { began_unix_seconds: 90_000, next_unit: 7, found }),
         };
-        store(&path, pool, record).expect("a file");
-        assert_eq!(load(&path, pool).expect("a record"), record);
-        assert_eq!(load(&path, other).expect("of another pool"), ScrubRecord::default());
-        fs::write(&path, "{").expect("a file");
-        let error = load(&path, pool).expect_err("this is no record").to_string();
-        assert!(error.contains("pool.scrub.json is no record of scrubs: "), "{error}");
         let report =
-            ScrubReport::new(&ScrubSchedule { every: Duration::from_secs(3600), record }, 28);
+            ScrubReport::new(&ScrubSchedule { every: Some(Duration::from_secs(3600)), record }, 28);
         assert_eq!(
             report.to_string(),
             "last scrub: ended 1970-01-02 at 00:00 UTC, 1000 blocks compared, 2 places damaged, 3 repaired from other \
@@ -225,7 +175,7 @@ mod tests {
         );
         let record = ScrubRecord { current: None, ..record };
         let report =
-            ScrubReport::new(&ScrubSchedule { every: Duration::from_secs(3600), record }, 28);
+            ScrubReport::new(&ScrubSchedule { every: Some(Duration::from_secs(3600)), record }, 28);
         assert!(report.to_string().ends_with("next scrub: 1970-01-02 at 01:00 UTC\n"));
     }
 }

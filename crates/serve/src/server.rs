@@ -5,21 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use thermocline_nbd::{Limits, Server, Stopper};
 use thermocline_runtime::opening::{self, Opened, short_of_fast};
-use thermocline_runtime::{AnyStorage, Driver, Pool, PoolUpkeep, ServeSettings, Settings};
+use thermocline_runtime::{AnyStorage, Driver, Pool, ScrubSchedule, ServeSettings, Settings};
 use thermocline_target::Exports;
 
 use crate::backend::Backend;
 use crate::devices::{Devices, End};
 use crate::files::Files;
-use crate::http::{Answers, Site};
+use crate::health::{Health, Phase};
+use crate::http::{HttpThreads, Site};
 use crate::log::Log;
 use crate::news::{self, Unattended};
-use crate::scrubs::ScrubRecorder;
 use crate::sockets::{SocketFile, Sockets};
-use crate::state::{Health, State};
+use crate::state::State;
 use crate::stop::{Kept, Worker};
+use crate::stored::{Recorder, TOTALS};
 use crate::tap::Tap;
 use crate::{Error, News, Operator, Stop, StopHandle, open_files, status_socket, systemd};
 
@@ -37,12 +39,30 @@ pub struct Options {
     pub operator: Arc<dyn Operator>,
     /// The end of the service.
     pub stop: Stop,
+    /// The program, for status and metrics.
+    pub build: Build,
+}
+
+/// The program that serves.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Build {
+    /// Its version.
+    pub version: &'static str,
+    /// The commit that it was built from, or `unknown`.
+    pub commit: &'static str,
+}
+
+impl Default for Build {
+    /// This version of this library.
+    fn default() -> Build {
+        Build { version: env!("CARGO_PKG_VERSION"), commit: "unknown" }
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
         let (operator, stop) = (Arc::new(Unattended), Stop::default());
-        Options { read_only: false, systemd: false, operator, stop }
+        Options { read_only: false, systemd: false, operator, stop, build: Build::default() }
     }
 }
 
@@ -61,11 +81,11 @@ pub struct PoolServer {
     /// Memory for the stop.
     kept: Kept,
     closer: Worker,
-    scrub_recorder: Option<JoinHandle<()>>,
+    recorder: Option<JoinHandle<()>>,
     /// The thread that answers clients of a drive.
     clients: Option<JoinHandle<()>>,
     sockets: Vec<SocketFile>,
-    answers: Answers,
+    http: HttpThreads,
 }
 
 impl PoolServer {
@@ -75,7 +95,7 @@ impl PoolServer {
     /// # Errors
     /// When the pool does not open, an address cannot be had, or the system refuses a thread.
     pub fn open(settings: &Settings, options: Options) -> Result<PoolServer, Error> {
-        let Options { read_only, systemd, operator, stop } = options;
+        let Options { read_only, systemd, operator, stop, build } = options;
         let log = Log::new(operator, settings.file());
         let serve = settings.serve.clone();
         let sockets = Sockets::open(settings, systemd)?;
@@ -84,11 +104,11 @@ impl PoolServer {
         let closer = closer.map_err(Error::io("no thread to close the pool"))?;
         let site = status_socket(settings.file());
         let site = Site::open(&site, serve.http.as_deref(), serve.http_hosts.clone())?;
-        warn_of_http(&serve, &log);
         let health = Arc::new(Health::default());
+        let http = site.serve(&health, !read_only)?;
+        warn_of_http(&serve, &log);
         let end = End { health: Arc::clone(&health), stop: stop.handle() };
-        let Begun { backend, id, devices, scrub_recorder } =
-            Begun::of(settings, read_only, end, &log)?;
+        let Begun { backend, id, devices, recorder } = Begun::of(settings, read_only, end, &log)?;
         let tap = Tap::new(log.clone());
         if let Some(path) = &serve.record_trace {
             let path = tap.start(path)?;
@@ -100,7 +120,7 @@ impl PoolServer {
         let exports = Exports::new(exports.collect());
         let fuse = serve.fuse.as_deref();
         let mounted = Files::mount(fuse, &exports, &volumes, read_only, &log)?;
-        let (listeners, reach, mut sockets) = sockets.into_listeners();
+        let (listeners, reach, sockets) = sockets.into_listeners();
         let reach = reach.and_files_in(mounted.path());
         let server = Server::new(listeners, exports.clone(), limits)?;
         let clients = log.clone();
@@ -112,8 +132,8 @@ impl PoolServer {
         let tap_ = tap.clone();
         let state =
             State::new(backend.downgrade(), &exports, &stopper, &health, reach, devices, tap_);
-        let (socket, answers) = site.serve(&state, !read_only)?;
-        sockets.push(socket);
+        http.open(state.served_by(build));
+        health.enter(Phase::Serving);
         log.say(&News::Started { id, volumes: volumes.len() });
         Ok(PoolServer {
             backend,
@@ -128,10 +148,10 @@ impl PoolServer {
             systemd,
             kept,
             closer,
-            scrub_recorder,
+            recorder,
             clients,
             sockets,
-            answers,
+            http,
         })
     }
 
@@ -153,7 +173,8 @@ impl PoolServer {
     /// # Errors
     /// [`Error::Broken`] if the pool failed, or was not closed in time.
     pub fn run(self) -> Result<(), Error> {
-        let PoolServer { backend, stopper, mounted, tap, health, log, mut stop, .. } = self;
+        let PoolServer { backend, stopper, mounted, tap, health, log, mut stop, mut http, .. } =
+            self;
         let tell = |state| {
             if self.systemd {
                 systemd::notify(state);
@@ -163,6 +184,7 @@ impl PoolServer {
         stop.begun(self.patience);
         let began = Instant::now();
         log.say(&News::Stopping);
+        health.enter(Phase::Stopping);
         drop(self.kept);
         tell("STOPPING=1");
         // Requests that wait for a limit are to be answered in time.
@@ -170,13 +192,15 @@ impl PoolServer {
         stopper.stop();
         wait_for_clients(&mut stop, &stopper, mounted, &log);
         drop(self.sockets);
+        http.hide();
         drop(self.clients.map(JoinHandle::join));
         let closed = close(backend, self.closer, &mut stop);
+        health.enter(Phase::Closed);
         tap.stop(self.patience);
         // The pool is closed, and with it the sender of records, so the thread ends. A panicked thread has printed its
         // message.
-        drop(self.scrub_recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
-        self.answers.wait();
+        drop(self.recorder.filter(|_| closed.is_ok()).map(JoinHandle::join));
+        http.wait();
         match health.failure() {
             Some(failure) => Err(Error::Broken(failure.to_owned())),
             None => {
@@ -194,7 +218,7 @@ struct Begun {
     /// The identifier of the pool; of a drive, its layer.
     id: String,
     devices: Devices,
-    scrub_recorder: Option<JoinHandle<()>>,
+    recorder: Option<JoinHandle<()>>,
 }
 
 impl Begun {
@@ -203,23 +227,21 @@ impl Begun {
             let backend = Backend::drive(settings, read_only, log)?;
             let devices = Devices::new(settings.clone(), Vec::new(), end, log.clone());
             let id = settings.pool.layer().name().to_owned();
-            return Ok(Begun { backend, id, devices, scrub_recorder: None });
+            return Ok(Begun { backend, id, devices, recorder: None });
         }
         let opened = opened(settings, read_only, log)?;
         let health = Arc::clone(&end.health);
         let devices = Devices::new(settings.clone(), opened.groups, end, log.clone());
         let id = opened.driver.engine().pool_id().to_string();
-        let (pool, scrub_recorder) =
-            start(opened.driver, settings, read_only, &health, &devices, log)?;
+        let (pool, recorder) = start(opened.driver, settings, read_only, &health, &devices, log)?;
         for name in settings.set_limits(&pool) {
             log.warn(format_args!("limits are stated of `{name}`, which is no volume"));
         }
-        Ok(Begun { backend: Backend::Pool(Arc::new(pool)), id, devices, scrub_recorder })
+        Ok(Begun { backend: Backend::Pool(Arc::new(pool)), id, devices, recorder })
     }
 }
 
-/// Starts the pool's thread and the thread that stores records of scrubs. Scrubs write, so a read-only pool is not
-/// scrubbed.
+/// Starts the pool's thread and the thread that stores records. Scrubs write, so a read-only pool is not scrubbed.
 fn start(
     driver: Driver<AnyStorage>,
     settings: &Settings,
@@ -229,11 +251,21 @@ fn start(
     log: &Log,
 ) -> Result<(Pool, Option<JoinHandle<()>>), Error> {
     let id = driver.engine().pool_id();
-    let scrubs = if read_only { None } else { ScrubRecorder::start(settings, id, log)? };
-    let (scrubs, recorder) = scrubs.unzip();
-    let (records, recorder) = recorder.map(ScrubRecorder::into_parts).unzip();
+    let mut upkeep = settings.upkeep();
+    let recorder = match read_only {
+        true => {
+            upkeep.totals = TOTALS.load(settings.file(), id).unwrap_or_default();
+            None
+        }
+        false => {
+            let (record, totals, recorder) = Recorder::start(settings, id, log)?;
+            upkeep.scrubs = Some(ScrubSchedule { every: settings.pool.scrub_every(), record });
+            upkeep.totals = totals;
+            Some(recorder)
+        }
+    };
+    let (records, recorder) = recorder.map(|one| (one.records, one.thread)).unzip();
     let listener = news::listener(log.clone(), Arc::clone(health), devices.clone(), records);
-    let upkeep = PoolUpkeep { scrubs, ..settings.upkeep() };
     let pool = Pool::start_with(driver, listener, &upkeep);
     Ok((pool.map_err(Error::io("no thread for the pool"))?, recorder))
 }

@@ -1,22 +1,32 @@
 //! Status of a served pool, schema `thermocline.serve/1`.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
 use thermocline_engine::{Engine, HostError, Memory, Payload, VolumeInfo, WrittenOn};
-use thermocline_format::{MediaClass, VolumeName};
+use thermocline_format::{Geometry, MediaClass, VolumeName};
+use thermocline_nand::Counters;
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
-use thermocline_runtime::{Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, Traffic, VolumeLimits};
+use thermocline_runtime::{
+    Counts, LATENCY_BUCKETS_MICROS, Operation, Pool, ScrubRecord, ScrubSchedule, Traffic, View,
+    VolumeLimits,
+};
 use thermocline_target::Exports;
 
 use crate::backend::WeakBackend;
 use crate::devices::Devices;
 use crate::drive::{self, DriveStatus};
+use crate::health::{Concern, Health};
+use crate::scrubs::ScrubPage;
 use crate::sockets::Reach;
+use crate::superblock::SuperblockReport;
 use crate::tap::Tap;
-use crate::{DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, UnitsReport, WearReport};
+use crate::{
+    Build, DrainStatus, Error, FullnessReport, GroupsTold, ScrubReport, TotalsReport, UnitsReport,
+    WearReport,
+};
 
 /// From where the state is read.
 #[derive(Clone)]
@@ -29,43 +39,18 @@ pub struct State {
     devices: Devices,
     tap: Tap,
     began: Instant,
+    build: Build,
 }
 
-/// Failures of a served pool.
-#[derive(Default)]
-pub struct Health {
-    /// Why the device is given up, once it is.
-    failure: OnceLock<String>,
-    /// Which device does not end its commands in time, as long as one does not.
-    late: Mutex<Option<String>>,
-}
-
-impl Health {
-    /// Reason why the pool is given up, if any.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
-    }
-
-    /// The pool is given up. The first reason counts.
-    pub fn fail(&self, why: String) {
-        let _later = self.failure.set(why);
-    }
-
-    /// Notes the late device; `None` if no device is late.
-    pub fn set_late(&self, which: Option<String>) {
-        *self.late.lock().unwrap_or_else(PoisonError::into_inner) = which;
-    }
-
-    fn late(&self) -> Option<String> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// The complete status. All counters begin with the service.
+/// The complete status. All counters but `totals` begin with the service.
 #[derive(Default, Serialize)]
 pub struct Status {
     pub schema: &'static str,
     pub pool: String,
+    /// Version of the on-media format.
+    pub format: u16,
+    /// The program that serves.
+    pub build: Build,
     /// Since the service began, as long as anything is counted.
     pub seconds: f64,
     /// Since the pool was opened last: each change of devices opens it anew.
@@ -86,9 +71,12 @@ pub struct Status {
     pub engine: EngineStatus,
     /// How full the pool is.
     pub fullness: FullnessReport,
-    /// Scrubs of a pool that has a schedule for them.
+    /// Scrubs of a pool that has a schedule for them or was scrubbed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubReport>,
+    /// Bytes over all services of the pool; absent of a drive without a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<TotalsReport>,
     /// Where the bytes come from that were written.
     pub waterfall: Waterfall,
     pub memory: MemoryStatus,
@@ -314,7 +302,13 @@ impl State {
     ) -> State {
         let exports = exports.clone();
         let (stopper, health) = (stopper.clone(), Arc::clone(health));
-        State { backend, exports, stopper, health, reach, devices, tap, began: Instant::now() }
+        let (began, build) = (Instant::now(), Build::default());
+        State { backend, exports, stopper, health, reach, devices, tap, began, build }
+    }
+
+    /// The same state, with the program that serves.
+    pub fn served_by(self, build: Build) -> State {
+        State { build, ..self }
     }
 
     /// The devices of the pool, as far as they are several.
@@ -337,6 +331,14 @@ impl State {
         match &self.backend {
             WeakBackend::Pool(pool) => pool.upgrade(),
             WeakBackend::Drive(_) => None,
+        }
+    }
+
+    /// Whether nothing carries out requests any more: it was closed, or its thread has ended.
+    pub fn has_ended(&self) -> bool {
+        match &self.backend {
+            WeakBackend::Pool(pool) => pool.upgrade().is_none_or(|pool| pool.is_closed()),
+            WeakBackend::Drive(drive) => drive.strong_count() == 0,
         }
     }
 
@@ -369,6 +371,25 @@ impl State {
         }
     }
 
+    /// The newest durable superblock record; `None` when the pool is closed.
+    pub fn superblock(&self) -> Option<SuperblockReport> {
+        self.pool()?.look(|view| view.engine.superblock().map(SuperblockReport::new))?
+    }
+
+    /// Scrubs and damaged places; `None` when the pool is closed.
+    pub fn scrub(&self) -> Option<ScrubPage> {
+        let (schedule, units) =
+            self.pool()?.look(|view| (view.scrubs.copied(), view.engine.geometry().units()))?;
+        let none = ScrubSchedule { every: None, record: ScrubRecord::default() };
+        Some(ScrubPage {
+            schema: "thermocline.scrubbing/1".to_owned(),
+            failure: self.health.failure().map(str::to_owned),
+            read_only: schedule.is_none(),
+            report: ScrubReport::new(&schedule.unwrap_or(none), units),
+            damage: self.health.damage(),
+        })
+    }
+
     /// Current status; `None` when the pool is closed.
     pub fn status(&self) -> Option<Status> {
         match &self.backend {
@@ -386,10 +407,12 @@ impl State {
         let traffic = self.stopper.traffic();
         Status {
             schema: "thermocline.serve/1",
+            format: thermocline_format::VERSION,
+            build: self.build,
             seconds: self.began.elapsed().as_secs_f64(),
             opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
             failed: self.health.failure().is_some(),
-            late: self.health.late(),
+            late: self.health.concern(Concern::Late),
             failure: self.health.failure().map(str::to_owned),
             uris: self.reach.uris(volumes),
             recording: self.tap.path().map(|path| path.display().to_string()),
@@ -401,49 +424,65 @@ impl State {
     }
 
     fn of_pool(&self, pool: &Pool) -> Option<Status> {
-        let (id, volumes, engine, fullness, memory, drive, wear, draining, geometry, scrub) = pool
-            .look(|view| {
-                let (engine, draining) = (view.engine, DrainStatus::all(view.engine));
-                let (id, volumes) = (engine.pool_id().to_string(), view.earlier.volumes(engine));
-                let wear = view.wear.iter().map(WearReport::new).collect();
-                let fullness = FullnessReport::new(&view.fullness);
-                let status = engine_status(engine, view.earlier);
-                let geometry = *engine.geometry();
-                let scrub =
-                    view.scrubs.map(|schedule| ScrubReport::new(schedule, geometry.units()));
-                (
-                    id,
-                    volumes,
-                    status,
-                    fullness,
-                    engine.memory(),
-                    view.drive,
-                    wear,
-                    draining,
-                    geometry,
-                    scrub,
-                )
-            })?;
-        let volumes = volumes.iter().map(|info| volume_status(info, pool));
-        let drive = drive.as_ref().map(DriveStatus::new);
+        let seen = pool.look(Seen::new)?;
+        let Seen { engine, geometry, .. } = seen;
+        let volumes = seen.volumes.iter().map(|info| volume_status(info, pool));
+        let drive = seen.drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
         let service = self.of_service(&pool.volume_names(), &pool.traffic());
         let connections = service.memory.connections_bytes;
         Some(Status {
-            pool: id,
+            pool: seen.id,
             volumes: volumes.collect(),
             waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
-            fullness,
-            scrub,
-            memory: memory_status(memory, connections),
-            wear,
+            fullness: seen.fullness,
+            scrub: seen.scrub.filter(ScrubReport::tells_anything),
+            totals: Some(seen.totals),
+            memory: memory_status(seen.memory, connections),
+            wear: seen.wear,
             groups: self.devices.status(&geometry),
-            draining,
+            draining: seen.draining,
             drive,
             ..service
         })
+    }
+}
+
+/// What the status needs from the thread of the pool.
+struct Seen {
+    id: String,
+    volumes: Vec<VolumeInfo>,
+    engine: EngineStatus,
+    fullness: FullnessReport,
+    memory: Memory,
+    drive: Option<Counters>,
+    wear: Vec<WearReport>,
+    draining: Vec<DrainStatus>,
+    geometry: Geometry,
+    scrub: Option<ScrubReport>,
+    totals: TotalsReport,
+}
+
+impl Seen {
+    fn new(view: &View<'_>) -> Seen {
+        let engine = view.engine;
+        let geometry = *engine.geometry();
+        let scrub = view.scrubs.map(|schedule| ScrubReport::new(schedule, geometry.units()));
+        Seen {
+            id: engine.pool_id().to_string(),
+            volumes: view.earlier.volumes(engine),
+            engine: engine_status(engine, view.earlier),
+            fullness: FullnessReport::new(&view.fullness),
+            memory: engine.memory(),
+            drive: view.drive,
+            wear: view.wear.iter().map(WearReport::new).collect(),
+            draining: DrainStatus::all(engine),
+            geometry,
+            scrub,
+            totals: TotalsReport::new(view.totals),
+        }
     }
 }
 

@@ -79,6 +79,16 @@ pub fn more_memory(little: &LittleMemory) -> String {
 fn words(remedy: &Remedy) -> String {
     match remedy {
         Remedy::Format => ". `thermocline format` makes a new one".to_owned(),
+        Remedy::NewerProgram => {
+            ". A newer thermocline wrote this format: use that program; `thermocline --version` names the format that a \
+             program reads"
+                .to_owned()
+        }
+        Remedy::OlderProgram => {
+            ". No release wrote this format: serve the pool with the program that wrote it, copy the volumes (`nbdcopy`) \
+             into a new pool, and keep this pool until then"
+                .to_owned()
+        }
         Remedy::Attach { path } => format!(
             "; `thermocline device attach POOL.toml {}` makes it one, or take it out of the settings",
             path.display()

@@ -1,7 +1,7 @@
 //! `thermocline check`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::ensure;
@@ -10,10 +10,12 @@ use serde::Serialize;
 use thermocline_engine::{Extent, HostError, HostRequest, MAX_IO_BLOCKS, VolumeInfo};
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Buffer, Driver, DriverError, Settings};
+use thermocline_serve::{fetch_superblock, status_socket};
 use thermocline_target as target;
 
 use super::advice::told;
 use super::ledger::Ledger;
+use super::online::{self, Scrubbed};
 use super::open::{Advised as _, Opened, on_trial, to_write};
 use super::stamp::BLOCK;
 use super::{CODES, verdict};
@@ -24,6 +26,9 @@ use crate::progress::Progress;
 #[command(after_help = format!("\
 The pool is opened as after a crash; what recovery would write is kept in memory. Then every block of every volume
 that was written is read and its checksum verified; of a volume with a ledger, every block.
+
+If the pool is served, its server compares all data with the headers, as `scrub`. What a recovery would replay, the
+checksums in the map and the ledger are checked only while the pool is stopped.
 
 Examples:
   thermocline check pool.toml
@@ -67,11 +72,33 @@ struct Report {
     blocks_read: u64,
     blocks_compared: u64,
     damaged: Vec<Damage>,
+    /// Of a pool that is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served: Option<Served>,
+}
+
+/// Further results of a pool that is served.
+#[derive(Serialize)]
+struct Served {
+    by: String,
+    /// Damaged places, of which some hold no block of a volume, and at most 100 are listed.
+    places_damaged: u64,
+    /// Places that a member of a group held wrong, written again from the others.
+    places_repaired: u64,
+    /// Risks of the groups.
+    risks: Vec<String>,
 }
 
 /// `thermocline check`.
 pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
+    if let Some(who) = online::server(&args.settings) {
+        return match (&args.ledger, args.repair) {
+            (Some(_), _) => online::refuse(&args.settings, &who, "`check --ledger`"),
+            (None, true) => online::refuse(&args.settings, &who, "`check --repair`"),
+            (None, false) => shown(&of_server(&args.settings, who)?, args),
+        };
+    }
     let ledger = args.ledger.as_deref().map(|path| Ledger::open(path, false)).transpose()?;
     let report = if args.repair {
         to_write(&settings, true).and_then(|mut pool| {
@@ -93,14 +120,89 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             blocks_read: 0,
             blocks_compared: 0,
             damaged: Vec::new(),
+            served: None,
         },
         Err(error) => return Err(error),
     };
-    let text = match args.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        false => text(&report)?,
+    shown(&report, args)
+}
+
+fn shown(report: &Report, args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let text = match (args.json, &report.served) {
+        (true, _) => format!("{}\n", serde_json::to_string_pretty(report)?),
+        (false, Some(served)) => served_text(report, served, &args.settings)?,
+        (false, None) => text(report)?,
     };
     verdict(&text, report.clean)
+}
+
+/// Has the server of the pool, `who`, compare all data.
+fn of_server(file: &Path, who: String) -> anyhow::Result<Report> {
+    let Scrubbed { end, damage } = online::scrub(file)?;
+    let reason = || "is not what was written".to_owned();
+    let damaged = damage.iter().filter_map(|place| Some((place, place.holds.as_ref()?)));
+    let damaged = damaged.flat_map(|(place, held)| {
+        let blocks = held.offset / BLOCK as u64..(held.offset + held.bytes) / BLOCK as u64;
+        let (unit, block) = (Some(place.unit), Some(place.block));
+        let volume = &held.volume;
+        blocks.map(move |lba| Damage { volume: volume.clone(), lba, unit, block, reason: reason() })
+    });
+    let damaged: Vec<Damage> = damaged.collect();
+    let served = Served {
+        by: who,
+        places_damaged: end.found.damaged.max(damage.len() as u64),
+        places_repaired: end.found.mended,
+        risks: online::risks(file)?,
+    };
+    Ok(Report {
+        schema: "thermocline.check/1",
+        clean: served.places_damaged == 0,
+        open_error: None,
+        pool: Some(fetch_superblock(&status_socket(file))?.decode()?.pool.to_string()),
+        replayed_chunks: 0,
+        blocks_read: end.found.blocks,
+        blocks_compared: 0,
+        damaged,
+        served: Some(served),
+    })
+}
+
+fn served_text(report: &Report, served: &Served, file: &Path) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    show_damage(&mut text, &report.damaged)?;
+    for risk in &served.risks {
+        writeln!(text, "at risk: {risk}")?;
+    }
+    if served.places_repaired > 0 {
+        let places = served.places_repaired;
+        writeln!(text, "{places} places that a member held wrong were written again")?;
+    }
+    let outcome = match served.places_damaged {
+        0 => "clean".to_owned(),
+        count => format!("{count} places are damaged"),
+    };
+    let (by, blocks, file) = (&served.by, report.blocks_read, file.display());
+    writeln!(
+        text,
+        "{outcome}: {blocks} blocks compared with their headers by {by}, which serves the pool"
+    )?;
+    writeln!(
+        text,
+        "not checked while served: what a recovery replays, and the checksums in the map: `thermocline stop {file}`, then \
+         `thermocline check {file}`"
+    )?;
+    Ok(text)
+}
+
+fn show_damage(text: &mut String, damaged: &[Damage]) -> std::fmt::Result {
+    for Damage { volume, lba, unit, block, reason } in damaged {
+        write!(text, "volume `{volume}` block {lba} {reason}")?;
+        if let (Some(unit), Some(block)) = (unit, block) {
+            write!(text, " (unit {unit} block {block})")?;
+        }
+        writeln!(text)?;
+    }
+    Ok(())
 }
 
 fn text(report: &Report) -> Result<String, std::fmt::Error> {
@@ -109,13 +211,7 @@ fn text(report: &Report) -> Result<String, std::fmt::Error> {
         writeln!(text, "the pool cannot be opened: {error}")?;
         return Ok(text);
     }
-    for Damage { volume, lba, unit, block, reason } in &report.damaged {
-        write!(text, "volume `{volume}` block {lba} {reason}")?;
-        if let (Some(unit), Some(block)) = (unit, block) {
-            write!(text, " (unit {unit} block {block})")?;
-        }
-        writeln!(text)?;
-    }
+    show_damage(&mut text, &report.damaged)?;
     let outcome = match report.damaged.len() {
         0 => "clean".to_owned(),
         count => format!("{count} blocks are damaged"),
@@ -157,6 +253,7 @@ fn look_through<S: Storage>(
         blocks_read,
         blocks_compared,
         damaged,
+        served: None,
     })
 }
 

@@ -14,9 +14,13 @@ use thermocline_format::{
 };
 use thermocline_runtime::storage::Access;
 use thermocline_runtime::{AnyStorage, Buffer, Device, Settings};
+use thermocline_serve::{
+    DeviceUnits, UnitsReport, fetch_superblock, fetch_units, letter, status_socket,
+};
 use thermocline_types::{UnitId, Version};
 
 use super::device::{class_name, state_name};
+use super::online;
 use super::{Broken, CODES, print};
 
 /// Arguments of `inspect`.
@@ -25,6 +29,8 @@ use super::{Broken, CODES, print};
 The structures of docs/develop/FORMAT.md are printed as they are on the media. Writes since the last checkpoint are in the
 chunks and not yet in the map. A unit and a map have thousands of lines, so the command counts them, and lists them only
 with --all or --blocks.
+
+If the pool is served, its server gives its newest superblock record, and with --unit its state of the unit.
 
 Examples:
   thermocline inspect pool.toml
@@ -93,6 +99,9 @@ const WINDOW_BYTES: usize = 2 << 20;
 /// `thermocline inspect`.
 pub fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
+    if let Some(who) = online::server(&args.settings) {
+        return of_server(args, &who);
+    }
     let media = settings.media(Access::ReadOnly)?;
     let geometry = media.geometry;
     let device = Device::new(media.storage, geometry);
@@ -110,6 +119,42 @@ pub fn inspect(args: &InspectArgs) -> anyhow::Result<ExitCode> {
         }
     }
     print(&reader.text)
+}
+
+/// Prints what the server of the pool, `who`, has in memory.
+fn of_server(args: &InspectArgs, who: &str) -> anyhow::Result<ExitCode> {
+    let (file, socket) = (&args.settings, status_socket(&args.settings));
+    let mut text = format!("{who} serves this pool; in its memory:\n");
+    match (args.unit, &args.map) {
+        (_, Some(_)) => return online::refuse(file, who, "`inspect --map`"),
+        _ if args.all || args.blocks.is_some() => {
+            return online::refuse(file, who, "`inspect` with --all or --blocks");
+        }
+        (Some(unit), None) => text += &unit_of_server(&fetch_units(&socket)?, unit)?,
+        (None, None) => show_superblock(&mut text, &fetch_superblock(&socket)?.decode()?)?,
+    }
+    print(&text)
+}
+
+/// A line about a unit.
+fn unit_of_server(report: &UnitsReport, unit: u32) -> anyhow::Result<String> {
+    let of_unit = |device: &DeviceUnits| {
+        let index = unit.checked_sub(device.first_unit)? as usize;
+        let state = match device.states.chars().nth(index)? {
+            letter::SUPERBLOCKS => "superblocks",
+            letter::FREE => "free",
+            letter::OPEN => "open",
+            letter::CLOSED => "closed",
+            letter::LEAVING => "emptied, on a device that is drained",
+            _ => "out of service",
+        };
+        let (valid, class) = (device.valid_blocks[index], device.placement_classes[index]);
+        let (media, all) = (&device.class, report.blocks_per_unit);
+        Some(format!(
+            "unit {unit}, {media}: {state}, {valid} of {all} blocks valid, placement class {class}\n"
+        ))
+    };
+    report.devices.iter().find_map(of_unit).with_context(|| format!("the pool has no unit {unit}"))
 }
 
 fn failed(error: DeviceError) -> Broken {

@@ -13,6 +13,7 @@ mod ledger;
 mod load;
 mod loader;
 mod map;
+mod online;
 mod open;
 mod record;
 mod scrub;
@@ -52,9 +53,9 @@ pub struct ListArgs {
 pub enum Command {
     /// Make a pool on a file or device
     Format(format::FormatArgs),
-    /// Recover a pool on trial, read every written block and report damage; nothing is written
+    /// Recover a pool on trial, read every written block and report damage; of a served pool, have the server scrub it
     Check(check::CheckArgs),
-    /// Compare all data on the media with the checksums; nothing is written
+    /// Compare all data on the media with the checksums; a served pool is scrubbed by its server
     Scrub(scrub::ScrubArgs),
     /// Show data at risk, how full a pool is, and how long opening takes; nothing is written
     Status(status::StatusArgs),

@@ -123,7 +123,7 @@ fn unavailable(file: &Path, error: MediaError) -> anyhow::Error {
     let who = process.map_or("a server".to_owned(), |id| format!("process {id}"));
     error.context(format!(
         "{who} serves this pool; `thermocline stat {file}` tells what it does, `thermocline volume ... {file}` changes \
-         its volumes, and for all else it has to be stopped first"
+         its volumes, `scrub`, `check` and `inspect` ask it; for all else it has to be stopped first"
     ))
 }
 

@@ -12,8 +12,10 @@ use thermocline_format::Location;
 use thermocline_runtime::opening::Opened;
 use thermocline_runtime::storage::Storage;
 use thermocline_runtime::{Driver, Group, GroupStatus, MemberState, Settings};
+use thermocline_serve::{DamagedBytes, DamagedPlace};
 use thermocline_types::Bytes;
 
+use super::online::{self, Scrubbed};
 use super::open::{Advised as _, on_trial, to_write};
 use super::{Broken, CODES, verdict};
 use crate::progress::Progress;
@@ -23,6 +25,8 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Time without progress after which filling a member has failed. Chosen, not measured.
 const STALLED: Duration = Duration::from_secs(60);
+
+const SCHEMA: &str = "thermocline.scrub/1";
 
 const SCRUB: RequestId = RequestId(1);
 
@@ -38,6 +42,8 @@ counted apart from damage; `--repair` writes it again from the others. A member 
 
 Without `--repair` the pool is opened on trial, as `check` does; nothing is written. `thermocline inspect` shows what
 stands at a place.
+
+A pool that is served is scrubbed by its server, which yields to clients and always repairs. Ctrl-C stops that scrub.
 
 Examples:
   thermocline scrub pool.toml
@@ -91,12 +97,46 @@ struct Report {
     wrong_on_a_member: u64,
     /// Whether these places were rewritten.
     repaired: bool,
+    /// Of a served pool, at most 100.
     damaged: Vec<Place>,
+    /// Damaged places that are not listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    unlisted: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Report {
+    /// Of a scrub by the server, which repairs.
+    fn of_server(scrubbed: Scrubbed) -> Report {
+        let Scrubbed { end, damage } = scrubbed;
+        let place = |DamagedPlace { unit, block, holds, .. }| {
+            let holds =
+                holds.map(|DamagedBytes { volume, offset, bytes }| Held { volume, offset, bytes });
+            Place { unit, block, holds }
+        };
+        let damaged: Vec<Place> = damage.into_iter().map(place).collect();
+        Report {
+            schema: SCHEMA,
+            clean: end.found.damaged == 0 && damaged.is_empty(),
+            blocks: end.found.blocks,
+            wrong_on_a_member: end.found.mended,
+            repaired: true,
+            unlisted: end.found.damaged.saturating_sub(damaged.len() as u64),
+            damaged,
+        }
+    }
 }
 
 /// `thermocline scrub`.
 pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.settings)?;
+    if online::server(&args.settings).is_some() {
+        return shown(&Report::of_server(online::scrub(&args.settings)?), args.json);
+    }
     let report = match args.repair {
         true => {
             let mut pool = to_write(&settings, false)?;
@@ -107,9 +147,13 @@ pub fn scrub(args: &ScrubArgs) -> anyhow::Result<ExitCode> {
         }
         false => look(&mut on_trial(&settings)?.driver, false)?,
     };
-    let text = match args.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
-        false => text(&report),
+    shown(&report, args.json)
+}
+
+fn shown(report: &Report, json: bool) -> anyhow::Result<ExitCode> {
+    let text = match json {
+        true => format!("{}\n", serde_json::to_string_pretty(report)?),
+        false => text(report),
     };
     verdict(&text, report.clean)
 }
@@ -176,8 +220,8 @@ fn look<S: Storage>(driver: &mut Driver<S>, repaired: bool) -> anyhow::Result<Re
     };
     let damaged: Vec<Place> = damaged.into_iter().collect();
     let clean = damaged.is_empty() && (repaired || wrong_on_a_member == 0);
-    let schema = "thermocline.scrub/1";
-    Ok(Report { schema, clean, blocks, wrong_on_a_member, repaired, damaged })
+    let (schema, unlisted) = (SCHEMA, 0);
+    Ok(Report { schema, clean, blocks, wrong_on_a_member, repaired, damaged, unlisted })
 }
 
 fn text(report: &Report) -> String {
@@ -202,7 +246,7 @@ fn text(report: &Report) -> String {
             );
         }
     }
-    let outcome = match report.damaged.len() {
+    let outcome = match report.damaged.len() as u64 + report.unlisted {
         0 if report.wrong_on_a_member > 0 => "no data is lost".to_owned(),
         0 => "clean".to_owned(),
         1 => "one place is damaged".to_owned(),

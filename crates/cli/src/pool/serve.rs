@@ -24,9 +24,9 @@ use super::{CODES, print};
 #[derive(Args)]
 #[command(after_help = format!("\
 Every volume is an NBD export of the same name. Command-line options override section [serve] of the settings. Without a
-socket or an address from systemd, options or settings, the server listens on POOL.sock beside the settings. Status and
-metrics are served over HTTP, as /status and /metrics, on the socket POOL.status.sock beside the settings, and with
---http on a port as well.
+socket or an address from systemd, options or settings, the server listens on POOL.sock beside the settings. HTTP on the
+socket POOL.status.sock beside the settings, and with --http on a port, has /status and /metrics, and for supervisors
+/health and /ready.
 
 SIGTERM, SIGINT, SIGHUP and `thermocline stop` stop the server in order: requests of clients are answered, then the pool
 is closed. A second signal, at least a second later, ends the wait for clients, or for the device. Under nohup, SIGHUP
@@ -65,7 +65,7 @@ pub struct ServeArgs {
     /// Serve the network without encryption and without authentication
     #[arg(long)]
     insecure_network: bool,
-    /// TCP address for status and metrics, which are readable without authentication
+    /// TCP address for health, status and metrics, which are readable without authentication
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// Existing, empty folder to mount on: every volume becomes a file there
@@ -133,7 +133,8 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     signals::stop_at_signals(stop.handle())?;
     let file = args.settings.clone();
     let operator = Arc::new(CommandLine { file: file.clone() });
-    let options = Options { read_only: args.read_only, systemd: true, operator, stop };
+    let (read_only, build) = (args.read_only, crate::BUILD);
+    let options = Options { read_only, systemd: true, operator, stop, build };
     let server = PoolServer::open(&settings, options).map_err(|error| worded(&file, error))?;
     let ready = args.detached.then_some(daemon::READY);
     let lines = server.uris().iter().map(String::as_str).chain(ready);
@@ -150,10 +151,8 @@ struct CommandLine {
 
 impl Operator for CommandLine {
     fn words(&self, news: &News) -> String {
-        let check = format!(
-            "stop the service, and `thermocline check {}` names volumes and offsets",
-            self.file.display()
-        );
+        let check =
+            format!("`thermocline check {}` names volumes and offsets", self.file.display());
         match news {
             News::Opening(one) => note(&self.file, one),
             News::Damaged(..) => format!("{news}. {check}"),

@@ -13,8 +13,8 @@ use thermocline_ftl::UnitState;
 use thermocline_record::waterfall::FAST;
 use thermocline_runtime::{Settings, unit_bytes};
 use thermocline_serve::{
-    DrainStatus, FullnessReport, MediaStatus, ScrubReport, Serving, WearReport, fetch,
-    status_socket,
+    DrainStatus, FullnessReport, MediaStatus, ScrubReport, Serving, TotalsReport, WearReport,
+    fetch, status_socket,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -50,6 +50,8 @@ pub struct StatusArgs {
 struct Status {
     schema: &'static str,
     pool: String,
+    /// Version of the on-media format.
+    format: u16,
     /// Sentences about lost data and data at risk; empty without such data.
     at_risk: Vec<String>,
     clean: bool,
@@ -68,6 +70,9 @@ struct Status {
     /// With `scrub_every`: the record of scrubs beside the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     scrub: Option<ScrubReport>,
+    /// Bytes over all services; absent of a pool that was never served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<TotalsReport>,
 }
 
 /// Units of attached devices.
@@ -137,6 +142,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let status = Status {
         schema: "thermocline.status/1",
         pool: engine.pool_id().to_string(),
+        format: thermocline_format::VERSION,
         at_risk,
         clean: pool.replayed.0 == 0,
         replayed_chunks: pool.replayed.0,
@@ -152,6 +158,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         media: MediaStatus::all(engine, |media| engine.written_on(media)),
         fullness: FullnessReport::of(&engine.occupancy(), settings.fullness_marks()),
         scrub,
+        totals: TotalsReport::at_rest(&settings, engine.pool_id())?,
     };
     if args.json {
         return print(&format!("{}\n", serde_json::to_string_pretty(&status)?));
@@ -170,8 +177,7 @@ fn served(status: &Value) -> anyhow::Result<String> {
     match number(&engine["damaged_blocks"])? {
         0 => {}
         reads => risks.push(format!(
-            "{reads} reads have met damaged blocks since the service began: stop the service, and `thermocline check` \
-             names volumes and offsets"
+            "{reads} reads have met damaged blocks since the service began: `thermocline check` names volumes and offsets"
         )),
     }
     let scrub = match &status["scrub"] {
@@ -212,10 +218,18 @@ fn served(status: &Value) -> anyhow::Result<String> {
         number(&engine["free_units"])?,
         number(&engine["units"])?,
     );
+    let (version, commit) = (&status["build"]["version"], &status["build"]["commit"]);
+    if let Some((version, commit)) = version.as_str().zip(commit.as_str()) {
+        text +=
+            &format!("by version {version}, commit {commit}; pool format {}\n", status["format"]);
+    }
     if let Some(path) = status["recording"].as_str() {
         text += &format!("requests are recorded in {path}\n");
     }
     text += &classes(&engine["media"])?;
+    if !status["totals"].is_null() {
+        text += &format!("{}\n", TotalsReport::deserialize(&status["totals"])?);
+    }
     text += &waterfall::show(&serde_json::from_value(status["waterfall"].clone())?);
     for uri in status["uris"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text += &format!("{uri}\n");
@@ -268,8 +282,9 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
     };
     let share = status.mapped_bytes as f64 / (status.capacity_bytes as f64).max(1.0) * 100.0;
     text += &format!(
-        "pool {}: {} of {} hold data ({share:.1} %), volumes have {}\n",
+        "pool {}, format {}: {} of {} hold data ({share:.1} %), volumes have {}\n",
         status.pool,
+        status.format,
         Bytes(status.mapped_bytes),
         Bytes(status.capacity_bytes),
         Bytes(status.volume_bytes),
@@ -295,6 +310,7 @@ fn text(status: &Status, volumes: &[thermocline_engine::VolumeInfo]) -> String {
             "{class} devices: {free_units} of {units} units are free, {valid} hold data, {debt} are to be collected\n"
         );
     }
+    text += &status.totals.iter().map(|totals| format!("{totals}\n")).collect::<String>();
     text + &format!(
         "after a crash, chunks since the last checkpoint are replayed: about {} at most\n",
         Bytes(2 * status.checkpoint_bytes)

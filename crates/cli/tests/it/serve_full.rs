@@ -20,7 +20,7 @@ fn serve(folder: &Path) -> Served {
 }
 
 /// Writes new blocks of 1 MiB to a volume until a write is refused. Returns the number of accepted writes.
-fn fill(served: &Served, volume: &str) -> u64 {
+pub fn fill(served: &Served, volume: &str) -> u64 {
     let mut client = served.client(volume);
     for block in 0..1024 {
         let data: Vec<u8> = (0..1 << 20).map(|byte| (byte * 31 + block) as u8).collect();

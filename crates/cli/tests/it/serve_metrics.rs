@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use thermocline_format::VERSION;
 use thermocline_nbd::protocol::request::{Command, flag};
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
@@ -33,7 +34,7 @@ pub fn metric(text: &str, name: &str) -> Option<f64> {
 }
 
 /// A new pool on a simulated drive: volumes `main` of 48 MiB and `second` of 16.
-fn format_simulated(folder: &Path, profile: &str) {
+pub fn format_simulated(folder: &Path, profile: &str) {
     format(folder);
     let text = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
     let device = format!("path = 'drive.img'\nkind = 'simulated'\nprofile = '{profile}'");
@@ -69,6 +70,32 @@ fn memory_is_told_by_parts_and_as_the_system_counts_it() {
     let text = metrics(&served);
     assert!(metric(&text, "resident_memory_bytes").is_some(), "{text}");
     assert!(metric(&text, "memory_bytes{part=\"placement\"}").is_some(), "{text}");
+}
+
+#[test]
+fn the_program_and_the_format_of_the_pool_are_told() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("THERMOCLINE_COMMIT"));
+    let named = format!("thermocline {version} (commit {commit}, pool format {VERSION})\n");
+    assert_eq!(run(folder, "--version").ok(), named);
+    assert_eq!(run(folder, "status pool.toml --json").json()["format"], VERSION);
+    assert!(run(folder, "status pool.toml").ok().contains(&format!(", format {VERSION}: ")));
+    let doctor = run(folder, "doctor pool.toml").ok();
+    assert!(doctor.contains(&format!(" of format {VERSION} opens")), "{doctor}");
+    let served = Served::start(folder, "");
+    let labels = format!("version=\"{version}\",commit=\"{commit}\",format=\"{VERSION}\"");
+    let text = metrics(&served);
+    assert_eq!(metric(&text, &format!("build_info{{{labels}}}")), Some(1.0), "{text}");
+    let status = served.status();
+    assert_eq!((&status["format"], &status["build"]["commit"]), (&VERSION.into(), &commit.into()));
+    let told = run(folder, "status pool.toml").ok();
+    let line = format!("by version {version}, commit {commit}; pool format {VERSION}\n");
+    assert!(told.contains(&line), "{told}");
+    let doctor = run(folder, "doctor pool.toml").ok();
+    assert!(doctor.contains(&format!("served, in format {VERSION};")), "{doctor}");
+    assert_eq!(served.stop(), 0);
 }
 
 /// A new pool without flushes of its own.

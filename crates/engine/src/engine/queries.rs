@@ -1,6 +1,6 @@
 //! Questions to an engine, and settings that are no requests.
 
-use thermocline_format::{Geometry, Location, MediaClass, VolumeId};
+use thermocline_format::{Geometry, Location, MediaClass, Superblock, VolumeId};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{DeviceId, Lba, Time, UnitId, Version};
@@ -208,6 +208,19 @@ impl<P: Payload> Engine<P> {
             self.settled = false;
         }
         begins
+    }
+
+    /// Stops the scrub in the background. No notice reports its end.
+    pub fn stop_scrub(&mut self, now: Time) {
+        self.scrubber.stop_background();
+        self.settled = false;
+        self.handle_timeout(now);
+    }
+
+    /// The newest superblock record that is durable.
+    #[must_use]
+    pub fn superblock(&self) -> Option<&Superblock> {
+        self.parts.superblocks.durable()
     }
 
     /// Memory held, by purpose. Payloads are counted as if each was 4096 bytes.

@@ -89,6 +89,8 @@ pub(crate) enum Asked {
     Host(u32),
     /// Nobody waits for it.
     Background(Pace),
+    /// Nobody any more: it ends when the device has answered.
+    Nobody,
 }
 
 /// A scrub in progress.
@@ -441,6 +443,7 @@ impl Scrub {
                     let notice = Notice::Scrubbed { blocks, damaged, mended };
                     p.actions.push_back(Action::Notice(notice));
                 }
+                Asked::Nobody => {}
             }
             return true;
         }

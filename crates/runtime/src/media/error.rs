@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use thermocline_format::{DecodeError, PoolId, RaidLevel};
+use thermocline_format::{DecodeError, ErrorKind as DecodeKind, PoolId, RaidLevel};
 
 use super::RaidRefusal;
 use crate::Remedy;
@@ -201,6 +201,11 @@ impl MediaError {
             MediaError::NoChange { remedy, .. } => remedy.clone(),
             MediaError::NoPool { .. } => Some(Remedy::Format),
             MediaError::Raid(refusal) => refusal.remedy(),
+            MediaError::Superblock { error, .. } => match error.kind {
+                DecodeKind::NewerVersion { .. } => Some(Remedy::NewerProgram),
+                DecodeKind::OlderVersion { .. } => Some(Remedy::OlderProgram),
+                _ => None,
+            },
             _ => None,
         }
     }

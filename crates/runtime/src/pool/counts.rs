@@ -56,6 +56,18 @@ impl Counts {
         all
     }
 
+    /// Traffic of each volume over all openings, deleted volumes included, by number.
+    pub(super) fn traffic(
+        &self,
+        engine: &Engine<Buffer>,
+    ) -> impl Iterator<Item = (u32, VolumeTraffic)> {
+        let mut all = self.volumes.clone();
+        for info in engine.volumes() {
+            *all.entry(info.id.0).or_default() += info.traffic;
+        }
+        all.into_iter()
+    }
+
     /// Counters of simulated drives over all openings; `now` is the current opening's. Only host, programmed and erased
     /// bytes are summed; all further fields are of `now`.
     pub(super) fn drive(&self, now: Option<Counters>) -> Option<Counters> {

@@ -8,7 +8,7 @@ use thermocline_format::{BLOCK_BYTES, Location, VolumeName};
 use thermocline_types::DeviceId;
 
 use super::scrubbing::unix_seconds;
-use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, WearStatus};
+use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, Totals, WearStatus};
 use crate::Trouble;
 
 /// News for the operator.
@@ -34,8 +34,10 @@ pub enum Event {
     Throttled(VolumeName, bool),
     /// A drained device is empty and can be detached.
     Drained(DeviceId),
-    /// A scheduled scrub has begun, progressed or ended: the record must be stored.
+    /// A scrub has begun, progressed or ended: the record must be stored.
     Scrub(ScrubRecord),
+    /// The totals must be stored.
+    Totals(Box<Totals>),
 }
 
 /// A damaged block.

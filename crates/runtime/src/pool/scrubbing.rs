@@ -1,15 +1,16 @@
-//! A pool that scrubs itself on a schedule.
+//! A pool that scrubs itself on a schedule or on request.
 //!
 //! The engine sets the pace. This part decides when a scrub begins, and keeps a record of it for whoever stores that
 //! across restarts.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use thermocline_engine::ScrubProgress;
 use thermocline_types::UnitId;
 
-use super::{Event, Service};
+use super::{Event, Job, Pool, Service};
 
 /// How often the schedule is looked at. Chosen.
 const EVERY: Duration = Duration::from_secs(1);
@@ -85,8 +86,8 @@ impl ScrubRecord {
 /// A schedule, and what is known of earlier scrubs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrubSchedule {
-    /// From the end of a scrub to the begin of the next one.
-    pub every: Duration,
+    /// From the end of a scrub to the begin of the next one; `None`: a scrub begins only on request.
+    pub every: Option<Duration>,
     /// The record as it was when the pool was served last.
     pub record: ScrubRecord,
 }
@@ -99,15 +100,24 @@ pub(super) struct Scrubbing {
     earlier: ScrubFindings,
     noted: u64,
     looked: Option<Instant>,
+    /// A scheduled scrub that was stopped is not due before, in seconds since 1970.
+    not_before: u64,
 }
 
 impl Scrubbing {
     pub(super) fn new(schedule: Option<ScrubSchedule>) -> Scrubbing {
-        Scrubbing { schedule, earlier: ScrubFindings::default(), noted: 0, looked: None }
+        let earlier = ScrubFindings::default();
+        Scrubbing { schedule, earlier, noted: 0, looked: None, not_before: 0 }
     }
 
     pub(super) fn schedule(&self) -> Option<&ScrubSchedule> {
         self.schedule.as_ref()
+    }
+
+    /// The unit at which a scrub begins, or goes on that a restart interrupted.
+    fn next_unit(&self) -> UnitId {
+        let record = self.schedule.map(|schedule| schedule.record).unwrap_or_default();
+        UnitId(record.current.map_or(0, |current| current.next_unit))
     }
 
     /// The unit from which the engine is to scrub on, if it is time to.
@@ -116,10 +126,11 @@ impl Scrubbing {
         if let Some(current) = schedule.record.current {
             return Some(UnitId(current.next_unit));
         }
+        let every = schedule.every.filter(|_| now >= self.not_before)?;
         // An end that lies in the future by more than a clock is corrected by says nothing.
         let ended = schedule.record.last.map_or(0, |last| last.ended_unix_seconds);
-        let nonsense = ended > now.saturating_add(schedule.every.as_secs());
-        (nonsense || now >= schedule.record.due(schedule.every)).then_some(UnitId(0))
+        let nonsense = ended > now.saturating_add(every.as_secs());
+        (nonsense || now >= schedule.record.due(every)).then_some(UnitId(0))
     }
 
     /// The engine has begun.
@@ -133,6 +144,13 @@ impl Scrubbing {
         self.earlier = record.current.get_or_insert(new).found;
         self.noted = now;
         Some(*record)
+    }
+
+    /// The scrub in progress was stopped. Returns the record if there was one.
+    fn stopped(&mut self, now: u64) -> Option<ScrubRecord> {
+        let ScrubSchedule { every, record } = self.schedule.as_mut()?;
+        self.not_before = now + every.map_or(0, |every| every.as_secs());
+        record.current.take().map(|_| *record)
     }
 
     /// The engine has come to a unit. Returns the record if it is time to store it.
@@ -151,9 +169,11 @@ impl Scrubbing {
     pub(super) fn ended(&mut self, now: u64, found: ScrubFindings) -> Option<ScrubRecord> {
         let record = &mut self.schedule.as_mut()?.record;
         let current = record.current.take()?;
+        // Two ends differ, so that whoever waits for one can tell it from the one before.
+        let same = record.last.is_some_and(|last| last.ended_unix_seconds == now);
         record.last = Some(ScrubEnd {
             began_unix_seconds: current.began_unix_seconds,
-            ended_unix_seconds: now,
+            ended_unix_seconds: now + u64::from(same),
             found: self.earlier.and(found),
         });
         Some(*record)
@@ -165,7 +185,49 @@ pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+impl Pool {
+    /// Begins a scrub of the whole pool now, at the pace of a scheduled one. A scrub in progress goes on instead.
+    /// Returns whether a scrub is in progress: a pool that is read-only, failed or closed begins none.
+    #[must_use]
+    pub fn scrub_now(&self) -> bool {
+        self.ask_scrubs(true)
+    }
+
+    /// Stops the scrub in progress. A scheduled one is due again after its interval, or at the next opening. Returns
+    /// whether there was one.
+    #[must_use]
+    pub fn stop_scrub(&self) -> bool {
+        self.ask_scrubs(false)
+    }
+
+    fn ask_scrubs(&self, begin: bool) -> bool {
+        let (answer, receiver) = mpsc::channel();
+        self.shared.push(Job::Scrub { begin, answer }, None);
+        receiver.recv().unwrap_or(false)
+    }
+}
+
 impl Service {
+    /// As [`Pool::scrub_now`], or as [`Pool::stop_scrub`] unless `begin`.
+    pub(super) fn scrub_on_request(&mut self, begin: bool) -> bool {
+        let runs = self.driver.engine().background_scrub().is_some();
+        let record = match (begin, runs) {
+            (true, true) => return true,
+            (true, false) => {
+                let can = self.scrubbing.schedule.is_some();
+                let from = self.scrubbing.next_unit();
+                let begins = can && self.driver.scrub_in_background(from);
+                begins.then(|| self.scrubbing.begun(unix_seconds())).flatten()
+            }
+            (false, _) => {
+                self.driver.stop_scrub();
+                self.scrubbing.stopped(unix_seconds())
+            }
+        };
+        self.store_scrubs(record);
+        record.is_some()
+    }
+
     /// Begins a scrub when one is due, and notes how far it is.
     pub(super) fn scrub_on_schedule(&mut self) {
         let now = self.driver.clock().now();
@@ -209,7 +271,7 @@ mod tests {
     const DAY: u64 = 86_400;
 
     fn scrubbing(record: ScrubRecord) -> Scrubbing {
-        let every = Duration::from_secs(30 * DAY);
+        let every = Some(Duration::from_secs(30 * DAY));
         Scrubbing::new(Some(ScrubSchedule { every, record }))
     }
 
@@ -239,6 +301,24 @@ mod tests {
         }
         assert_eq!(scrubbing(record).due(begin - 40 * DAY), Some(UnitId(0)), "a clock was wrong");
         assert_eq!(Scrubbing::new(None).due(begin), None);
+    }
+
+    #[test]
+    fn without_a_schedule_only_an_interrupted_scrub_is_due_and_a_stopped_one_is_over() {
+        let on_request = |record| Scrubbing::new(Some(ScrubSchedule { every: None, record }));
+        let mut pool = on_request(ScrubRecord::default());
+        assert_eq!((pool.due(DAY), pool.next_unit()), (None, UnitId(0)));
+        pool.begun(DAY);
+        let record = pool.comes_to(DAY + NOTED, at(4, found(40, 0, 0))).expect("it is time");
+        let mut again = on_request(record);
+        assert_eq!((again.due(2 * DAY), again.next_unit()), (Some(UnitId(4)), UnitId(4)));
+        again.begun(2 * DAY);
+        assert_eq!(again.stopped(2 * DAY), Some(ScrubRecord::default()));
+        assert_eq!((again.stopped(2 * DAY), again.due(3 * DAY)), (None, None));
+        let mut scheduled = scrubbing(ScrubRecord::default());
+        scheduled.begun(DAY);
+        assert!(scheduled.stopped(DAY).is_some());
+        assert_eq!((scheduled.due(2 * DAY), scheduled.due(31 * DAY)), (None, Some(UnitId(0))));
     }
 
     #[test]

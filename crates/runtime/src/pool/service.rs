@@ -17,6 +17,7 @@ use super::lost::Lost;
 use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
+use super::totals::Totalling;
 use super::turns::{Cost, Turn, Turns};
 use super::{Counts, Job, Listener, Poller, PoolUpkeep, Shared, View, VolumeState};
 use crate::{AnyStorage, Buffer, Driver, Ended};
@@ -51,6 +52,7 @@ pub(super) struct Service {
     pub(super) lost: Lost,
     pub(super) earlier: Counts,
     pub(super) scrubbing: Scrubbing,
+    pub(super) totalling: Totalling,
 }
 
 impl Service {
@@ -94,6 +96,7 @@ impl Service {
             lost: Lost::default(),
             earlier: Counts::default(),
             scrubbing: Scrubbing::new(upkeep.scrubs),
+            totalling: Totalling::new(upkeep.totals.clone(), clock.now()),
         }
     }
 
@@ -103,6 +106,7 @@ impl Service {
         self.flush_what_is_overdue();
         self.govern();
         self.gauge();
+        self.keep_totals();
         self.look_at_devices();
         if self.last.is_none() && self.reopening.is_none() {
             self.scrub_on_schedule();
@@ -160,7 +164,8 @@ impl Service {
             Held::Until(when) => Some(when.saturating_duration_since(now)),
             Held::No | Held::Busy => None,
         };
-        [limits, self.overdue.wait(now), self.lost.wait(now)].into_iter().flatten().min()
+        let own = [self.overdue.wait(now), self.lost.wait(now), self.totals_wait(now)];
+        own.into_iter().chain([limits]).flatten().min()
     }
 
     /// Gives the poller a turn, if registered. Requests that the engine or a limit holds do not shorten its wait.
@@ -239,9 +244,11 @@ impl Service {
                     self.waiting.push(volume, Cost::of(what), job);
                 }
                 Job::Question(asked) => self.waiting.push(asked.state.id.0, asked.cost(), job),
-                Job::Look(_) | Job::Register { .. } | Job::Reopen(_) | Job::Reserve { .. } => {
-                    self.waiting.push(OF_POOL, Cost::default(), job);
-                }
+                Job::Look(_)
+                | Job::Register { .. }
+                | Job::Reopen(_)
+                | Job::Scrub { .. }
+                | Job::Reserve { .. } => self.waiting.push(OF_POOL, Cost::default(), job),
             }
         }
         self.jobs = jobs;
@@ -280,14 +287,16 @@ impl Service {
                     let wear = &self.governor.status();
                     let fullness = self.gauge.seen();
                     let scrubs = self.scrubbing.schedule();
-                    let engine = self.driver.engine();
-                    look(&View { engine, earlier, drive, wear, fullness, scrubs });
+                    let (engine, totals) = (self.driver.engine(), &self.totals());
+                    look(&View { engine, earlier, drive, wear, fullness, scrubs, totals });
                 }
                 Job::Register { poller, refused } => {
                     // The caller waits for a refusal.
                     _ = self.register(poller).map_err(|poller| refused.send(poller));
                 }
                 Job::Reopen(reopening) => self.reopening = Some(reopening),
+                // The caller waits for the answer.
+                Job::Scrub { begin, answer } => _ = answer.send(self.scrub_on_request(begin)),
                 Job::Reserve { volume, blocks, answer } => {
                     answer(self.driver.reserve_for(volume, blocks));
                 }

@@ -77,7 +77,10 @@ impl Stepper {
         let Some(service) = &mut self.service else { return false };
         match service.step() {
             Next::Step => return true,
-            Next::Over => self.end(),
+            Next::Over => {
+                service.store_totals();
+                self.end();
+            }
             Next::Reopen(reopening) => {
                 let service = self.service.take().expect("it was there");
                 self.service = service.reopen(reopening).map(Box::new);

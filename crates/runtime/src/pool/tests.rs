@@ -501,7 +501,7 @@ fn a_pool_scrubs_itself_when_it_is_due_and_keeps_what_it_found() {
                 let _ = sender.send(record);
             }
         });
-        let scrubs = Some(ScrubSchedule { every: Duration::from_secs(86_400), record });
+        let scrubs = Some(ScrubSchedule { every: Some(Duration::from_secs(86_400)), record });
         let upkeep = PoolUpkeep { scrubs, ..PoolUpkeep::default() };
         let pool = Pool::start_with(driver.expect("room for a pool"), listener, &upkeep);
         (pool.expect("a thread"), events)

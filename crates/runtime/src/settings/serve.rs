@@ -121,7 +121,7 @@ impl Settings {
         let after = self.serve.flush_after.unwrap_or(FLUSH_AFTER);
         let flush_after = (after > 0).then_some(Duration::from_secs(after));
         let (endurance, marks) = (self.endurance(), self.fullness_marks());
-        PoolUpkeep { flush_after, endurance, marks, scrubs: None }
+        PoolUpkeep { flush_after, endurance, marks, ..PoolUpkeep::default() }
     }
 
     /// Gives the volumes of `pool` the limits that are stated here. Returns the names that are no volume of it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use thermocline_engine::Config;
-use thermocline_format::PoolId;
+use thermocline_format::{PoolId, VERSION};
 use thermocline_runtime::opening::{short_of_fast, unused};
 use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
@@ -29,7 +29,7 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             let engine = pool.driver.engine();
             let volumes = engine.volumes();
             let reason = format!(
-                "pool {} opens, with {} volumes, replaying {} chunks",
+                "pool {} of format {VERSION} opens, with {} volumes, replaying {} chunks",
                 engine.pool_id(),
                 volumes.len(),
                 pool.replayed.0
@@ -78,7 +78,12 @@ fn in_use(socket: &Path) -> Vec<Finding> {
         }
     };
     let mut findings = vec![match status["failure"].as_str() {
-        None => Finding::ok("pool", "it is being served; `thermocline stat` tells more"),
+        None => {
+            let format = &status["format"];
+            let reason =
+                format!("it is being served, in format {format}; `thermocline stat` tells more");
+            Finding::ok("pool", reason)
+        }
         Some(failure) => Finding::fail("pool", failure, "see to that, and serve it again"),
     }];
     findings.extend(FullnessReport::deserialize(&status["fullness"]).map(|full| room(&full)));

@@ -8,6 +8,7 @@ use super::{Asked, Scrub, Step};
 use crate::engine::scrub::Scrubber;
 use crate::engine::{Parts, Phase};
 use crate::marks::mark;
+use crate::pages::Needs;
 use crate::payload::Payload;
 
 /// A rest takes nine times as long as the read before it, so a scrub uses a tenth of an idle device. Chosen, not
@@ -78,11 +79,20 @@ pub struct ScrubProgress {
 }
 
 impl Scrubber {
+    /// Ends a scrub in the background without a notice.
+    pub(crate) fn stop_background(&mut self) {
+        for scrub in &mut self.scrubs {
+            if let Asked::Background(_) = scrub.asked {
+                scrub.asked = Asked::Nobody;
+            }
+        }
+    }
+
     /// The time at which a scrub in the background continues without any other event.
     pub(crate) fn wakes(&self, now: Time, asked_at: Time) -> Option<Time> {
         match self.scrubs.front()?.asked {
             Asked::Background(pace) => pace.wakes(now, asked_at + QUIET),
-            Asked::Host(_) => None,
+            Asked::Host(_) | Asked::Nobody => None,
         }
     }
 }
@@ -107,10 +117,17 @@ impl Scrub {
         !pace.begins(p.now, is_idle)
     }
 
-    /// Whether a scrub in the background ends here, because the pool failed or closes.
+    /// Whether a scrub in the background ends here, because it was stopped, or the pool failed or closes.
     pub(super) fn is_given_up<P: Payload>(&self, p: &mut Parts<P>) -> bool {
-        let background = matches!(self.asked, Asked::Background(_));
-        let given_up = background && self.waiting == 0 && p.phase != Phase::Open;
+        let ends = match self.asked {
+            Asked::Host(_) => false,
+            Asked::Background(_) => p.phase != Phase::Open,
+            Asked::Nobody => true,
+        };
+        let given_up = ends && self.waiting == 0;
+        if given_up {
+            p.pages.need(Needs::Scrub, None);
+        }
         if given_up && self.is_in_unit() {
             mark!(ScrubGivenUp);
             p.space.drop_reader(self.unit);
@@ -122,6 +139,23 @@ impl Scrub {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::parts::testing::parts;
+    use crate::request::{Action, Notice};
+
+    #[test]
+    fn a_stopped_scrub_ends_when_the_device_has_answered_and_reports_nothing() {
+        let mut p = parts();
+        let mut scrubber = Scrubber::default();
+        scrubber.begin(&mut p, Asked::Background(Pace::new(p.now)), UnitId(5));
+        assert!(scrubber.step(&mut p) && scrubber.in_background().is_some());
+        scrubber.scrubs[0].waiting = 1;
+        scrubber.stop_background();
+        assert!(!scrubber.step(&mut p) && !scrubber.is_idle(), "a read is in flight");
+        scrubber.goes_on();
+        assert!(scrubber.step(&mut p) && scrubber.is_idle());
+        let ended = |action: &Action<_>| matches!(action, Action::Notice(Notice::Scrubbed { .. }));
+        assert!(!p.actions.iter().any(ended));
+    }
 
     #[test]
     fn a_scrub_has_a_tenth_of_an_idle_device_and_a_hundredth_of_a_busy_one() {
