@@ -21,6 +21,8 @@ pub(crate) enum Then {
     Release { units: Vec<UnitId> },
     /// A scrub looks again at a unit to which chunks were on their way.
     Scrub,
+    /// Blocks that cover those of a deleted snapshot are durable.
+    Covered,
     /// The chunks of dead units are durable.
     Dead,
     /// All that the next checkpoint's superblock refers to is there, if it was all written up to `target`.

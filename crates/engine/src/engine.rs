@@ -8,6 +8,7 @@ mod frontiers;
 mod gc;
 mod healing;
 mod io;
+mod layers;
 mod losing;
 mod memory;
 mod occupancy;
@@ -40,6 +41,7 @@ use crate::config::{Config, ConfigError, MAX_IO_BLOCKS};
 use crate::device::{DeviceError, Done, OpId};
 use crate::engine::checkpoint::Checkpointer;
 use crate::engine::gc::Collector;
+use crate::engine::layers::Layers;
 use crate::engine::losing::Losing;
 use crate::engine::opening::{Recovered, Recovery};
 use crate::engine::scrub::Scrubber;
@@ -66,6 +68,7 @@ pub struct Engine<P: Payload> {
     collector: Collector<P>,
     sealer: Sealer,
     trimmer: Trimmer,
+    layers: Layers,
     losing: Losing,
     scrubber: Scrubber,
     checkpointer: Checkpointer,
@@ -104,6 +107,7 @@ impl<P: Payload> Engine<P> {
             collector: Collector::new(Stays::new(fast * parts.dense)),
             sealer: Sealer::default(),
             trimmer: Trimmer::default(),
+            layers: Layers::default(),
             losing: Losing::default(),
             scrubber: Scrubber::default(),
             checkpointer: Checkpointer::default(),
@@ -206,6 +210,10 @@ impl<P: Payload> Engine<P> {
                 let request = self.accept(id, true, true);
                 self.parts.rename_volume(request, volume, name);
             }
+            HostRequest::SnapshotVolume { volume, name } => {
+                let request = self.accept(id, true, true);
+                self.layers.ask(request, volume, name);
+            }
             HostRequest::SetMedia { volume, media } => {
                 let request = self.accept(id, true, true);
                 if self.parts.set_media(request, volume, media) {
@@ -294,6 +302,7 @@ impl<P: Payload> Engine<P> {
         }
         let mut worked = self.memory_step();
         worked |= self.trimmer.unmap_step(&mut self.parts);
+        worked |= self.layers.step(&mut self.parts, &mut self.trimmer);
         worked |= self.losing.lose_step(&mut self.parts);
         worked |= self.sealer.seal_ready(&mut self.parts);
         worked |= self.parts.close_overdue();

@@ -157,7 +157,9 @@ impl<P> Flights<P> {
         let control = self.flights.iter().filter(control);
         let entries = control.flat_map(|flight| flight.chunk.header.entries.iter());
         entries.filter_map(|entry| match *entry {
-            Entry::Trim { volume, lba, blocks } => Some((volume, lba.0..lba.0 + blocks)),
+            Entry::Trim { volume, lba, blocks } | Entry::LayerHole { volume, lba, blocks } => {
+                Some((volume, lba.0..lba.0 + blocks))
+            }
             _ => None,
         })
     }

@@ -15,8 +15,7 @@ mod paging;
 mod patch;
 mod patches;
 mod roots;
-
-use std::num::NonZero;
+mod value;
 
 use prefetch_index::prefetch_index;
 use thermocline_format::{
@@ -32,6 +31,7 @@ use leaf::Leaf;
 pub(crate) use leaf::Tally;
 pub(crate) use paging::{Forget, Presence, Swept};
 pub(crate) use patches::{Base, Said};
+pub(crate) use value::Value;
 
 /// Blocks that a page covers.
 pub(crate) const PAGE: u64 = PAGE_ENTRIES as u64;
@@ -48,75 +48,12 @@ pub(crate) enum Mapping {
 }
 
 impl Mapping {
-    /// Where the block is on media, if it is there and not lost.
+    /// Where the block is on media, if it is there.
     pub(crate) fn value(self) -> Option<Value> {
         match self {
-            Mapping::At(value) => Some(value).filter(|value| !value.is_lost()),
+            Mapping::At(value) => Some(value).filter(|value| !value.is_nowhere()),
             Mapping::Unmapped | Mapping::Staged(_) => None,
         }
-    }
-}
-
-/// Address and tag of a block, as in the map. Kept inverted: an entry of ones is no block, so that an `Option` takes no
-/// more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Value(NonZero<u64>);
-
-const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-
-impl Value {
-    /// Of a block that is lost.
-    pub(crate) const LOST: Value = Value(NonZero::new(!MapEntry::LOST.pack()).unwrap());
-
-    /// The value of a map entry; `None` for an unmapped entry.
-    #[inline]
-    pub(crate) fn of_entry(entry: u64) -> Option<Value> {
-        NonZero::new(!entry).map(Value)
-    }
-
-    /// As an entry.
-    #[inline]
-    pub(crate) fn entry(self) -> u64 {
-        !self.0.get()
-    }
-
-    /// Whether a block of a pool of this geometry can be there, or it is lost.
-    pub(crate) fn is_of(self, geometry: &Geometry) -> bool {
-        self.is_lost() || MapEntry::unpack(geometry, self.entry()).is_ok()
-    }
-
-    #[inline]
-    pub(crate) fn is_lost(self) -> bool {
-        self == Value::LOST
-    }
-
-    #[inline]
-    pub(crate) fn new(address: u64, crc: u32) -> Value {
-        let entry = address << TAG_BITS | u64::from(crc) & TAG_MASK;
-        Value::of_entry(entry).expect("no pool has the last address")
-    }
-
-    #[inline]
-    pub(crate) fn address(self) -> u64 {
-        self.entry() >> TAG_BITS
-    }
-
-    /// The low bits of the checksum.
-    #[inline]
-    pub(crate) fn tag(self) -> u32 {
-        (self.entry() & TAG_MASK) as u32
-    }
-
-    /// The same address, with the tag of the bytes alone; and back.
-    #[inline]
-    pub(crate) fn of_bytes(self, volume: VolumeId, lba: u64) -> Value {
-        let mark = thermocline_format::home_mark(volume, thermocline_types::Lba(lba));
-        Value::new(self.address(), self.tag() ^ mark)
-    }
-
-    #[inline]
-    pub(crate) fn matches(self, crc: u32) -> bool {
-        u64::from(self.tag() ^ crc) & TAG_MASK == 0
     }
 }
 
@@ -221,7 +158,7 @@ impl Addresses {
     fn mapping(self, entry: u64) -> Mapping {
         match Value::of_entry(entry) {
             None => Mapping::Unmapped,
-            Some(value) if entry < self.staged || value.is_lost() => Mapping::At(value),
+            Some(value) if entry < self.staged || value.is_nowhere() => Mapping::At(value),
             Some(_) => Mapping::Staged(((entry - self.staged) >> TAG_BITS) as u32),
         }
     }
@@ -290,10 +227,31 @@ impl Root {
     }
 }
 
-/// A volume and its map.
+/// The place of a map in a stack of layers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LayerState {
+    /// The layer below: blocks that the map does not have are blocks of that layer, those from `least` on apart.
+    pub(crate) below: Option<u16>,
+    /// The smallest size that the volume ever had.
+    pub(crate) least: u64,
+    /// Whether hosts write to another layer.
+    pub(crate) frozen: bool,
+    /// Whether it was a snapshot that was deleted.
+    pub(crate) nameless: bool,
+    /// What [`crate::stats::Stats::covers`] was when a walk through the covered blocks of a nameless layer began that
+    /// is over; `None` before the first.
+    pub(crate) walked: Option<u64>,
+}
+
+/// A volume and its map; of a volume with snapshots, one layer of it.
 #[derive(Debug)]
 pub(crate) struct VolumeMap {
+    /// The identifier on media.
     pub(crate) id: VolumeId,
+    /// The identifier for users.
+    pub(crate) user: VolumeId,
+    /// Its place in a stack of layers.
+    pub(crate) layer: LayerState,
     pub(crate) name: VolumeName,
     pub(crate) blocks: u64,
     /// Blocks that the host may use: less than `blocks` while the size changes.
@@ -332,6 +290,8 @@ impl VolumeMap {
         let (roots, traffic) = (Vec::new(), VolumeTraffic::default());
         let mut map = VolumeMap {
             id,
+            user: id,
+            layer: LayerState { least: blocks, ..LayerState::default() },
             name,
             blocks: 0,
             limit: blocks,

@@ -348,6 +348,17 @@ mod counted {
         OtherVersionTaken: "a chunk is found, or a newer one, in another version than the first",
         OlderVersionPassed: "a version has an older chunk at a place",
         HeaderCutOff: "a header goes on beyond what was read",
+        HoleReplayed: "a trim above other layers is replayed",
+        SnapshotReplayed: "a snapshot is replayed",
+        SnapshotDeleteReplayed: "the deletion of a snapshot is replayed",
+        SnapshotSaidAgain: "a snapshot is said again because the write of its chunk failed",
+        SnapshotAwaitsRecord: "a snapshot waits for a record that keeps earlier programs off",
+        SnapshotAwaitsTrim: "a snapshot waits for a trim or a change of the size",
+        HoleWaitsForMemory: "a trim above other layers waits for memory",
+        WalkOver: "a walk through the layer of a deleted snapshot is over",
+        CoveredUnmapped: "covered blocks of a deleted snapshot go",
+        NamelessForgotten: "the layer of a deleted snapshot goes",
+        WriteAwaitsWalk: "a write finds no room before a walk through the layers of deleted snapshots",
         HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",
     }
 }

@@ -26,8 +26,8 @@ pub(crate) const UNITS: u32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Parked<P> {
     pub(crate) what: Waits<P>,
-    /// A page in memory that the request needs as well.
-    pub(crate) held: Option<(u16, u64)>,
+    /// Pages in memory that the request needs as well.
+    pub(crate) held: Vec<(u16, u64)>,
 }
 
 impl<P> Parked<P> {
@@ -60,6 +60,9 @@ pub(crate) enum Needs {
     Scrub,
     Search,
     Losing,
+    /// Twice: a layer, and one above.
+    Covered,
+    Covering,
 }
 
 /// How far the background has come.
@@ -87,7 +90,7 @@ pub(crate) struct Pages<P> {
     /// Pages in memory that requests need while waiting for other pages, with the number of requests.
     held: FxHashMap<(u16, u64), u32>,
     /// The page needed now by each work that goes from page to page.
-    next: [Option<(u16, u64)>; 4],
+    next: [Option<(u16, u64)>; 6],
     /// The hand that evicts pages.
     hand: PageCursor,
     /// How far the pages are gone through that were written for a flushed record.
@@ -98,6 +101,8 @@ pub(crate) struct Pages<P> {
     short_since: Option<u64>,
     /// Checkpoints when a write first found the pool full by counts that may be too high.
     full_since: Option<u64>,
+    /// Whether a write waits for a walk through the layers of deleted snapshots.
+    walk: bool,
     /// Whether a user of pages still waits for the hand to come around.
     goes_on: bool,
     /// Whether an opening may have taken more memory than there is, and has not given it back yet.
@@ -113,12 +118,13 @@ impl<P> Default for Pages<P> {
             damaged: FxHashSet::default(),
             waiting: VecDeque::new(),
             held: FxHashMap::default(),
-            next: [None; 4],
+            next: [None; 6],
             hand: PageCursor::default(),
             landing: None,
             short: false,
             short_since: None,
             full_since: None,
+            walk: false,
             goes_on: false,
             excess: true,
         }
@@ -229,33 +235,36 @@ impl<P> Pages<P> {
         self.loading.keys().any(|&(of, _)| of == volume)
     }
 
-    /// Parks what waits for `page`, which is on its way, and keeps the page that it `held` in memory.
+    /// A request needs a page in memory.
+    pub(crate) fn hold(&mut self, page: (u16, u64)) {
+        *self.held.entry(page).or_default() += 1;
+    }
+
+    /// Parks what waits for `page`, which is on its way, and keeps the pages that it `held` in memory.
     ///
     /// # Panics
     /// If that page is not on its way.
-    pub(crate) fn park(&mut self, page: (u16, u64), what: Waits<P>, held: Option<(u16, u64)>) {
-        if let Some(held) = held {
-            *self.held.entry(held).or_default() += 1;
-        }
+    pub(crate) fn park(&mut self, page: (u16, u64), what: Waits<P>, held: Vec<(u16, u64)>) {
+        held.iter().for_each(|page| self.hold(*page));
         let waiting = self.loading.get_mut(&page).expect("the page was asked for");
         waiting.push(Parked { what, held });
     }
 
-    /// A request that waited no longer needs the page.
-    pub(crate) fn let_go(&mut self, held: Option<(u16, u64)>) {
-        if let Some(page) = held
-            && let Some(count) = self.held.get_mut(&page)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.held.remove(&page);
+    /// A request that waited no longer needs these pages.
+    pub(crate) fn let_go(&mut self, held: &[(u16, u64)]) {
+        for page in held {
+            if let Some(count) = self.held.get_mut(page) {
+                *count -= 1;
+                if *count == 0 {
+                    self.held.remove(page);
+                }
             }
         }
     }
 
     /// Parks a request that waits for memory; at the front, if the request waited already.
     pub(crate) fn await_memory(&mut self, what: Waits<P>, first: bool) {
-        let parked = Parked { what, held: None };
+        let parked = Parked { what, held: Vec::new() };
         if first {
             self.waiting.push_front(parked);
         } else {
@@ -286,7 +295,7 @@ impl<P> Pages<P> {
         let (failed, reads) = self.waiting.drain(..).partition::<Vec<_>, _>(Parked::writes);
         self.waiting = reads.into();
         writes.extend(failed);
-        writes.iter().for_each(|parked| self.let_go(parked.held));
+        writes.iter().for_each(|parked| self.let_go(&parked.held));
         writes
     }
 
@@ -317,9 +326,20 @@ impl<P> Pages<P> {
         *self.full_since.get_or_insert(checkpoints) + 2 <= checkpoints
     }
 
+    /// A write waits for a walk through the layers of deleted snapshots, or none does.
+    pub(crate) fn want_walk(&mut self, wanted: bool) {
+        self.walk = wanted;
+    }
+
+    /// Whether a write waits for such a walk.
+    pub(crate) fn is_walk_wanted(&self) -> bool {
+        self.walk
+    }
+
     /// The pool is not full.
     pub(crate) fn has_room(&mut self) {
         self.full_since = None;
+        self.walk = false;
     }
 
     /// A user of pages still waits for the hand to come around.
@@ -416,14 +436,14 @@ mod tests {
         let mut pages = Pages::default();
         let (one, other) = ((0, 7), (0, 8));
         pages.begin(other);
-        pages.park(other, read(1), Some(one));
-        pages.park(other, write(2), Some(one));
+        pages.park(other, read(1), vec![one]);
+        pages.park(other, write(2), vec![one]);
         assert!(pages.is_needed(one) && !pages.is_needed(other) && pages.is_loading_of(0));
         let parked = pages.end(other);
         assert_eq!((numbers(&parked), pages.on_their_way()), (vec![1, 2], 0));
-        pages.let_go(parked[0].held);
+        pages.let_go(&parked[0].held);
         assert!(pages.is_needed(one), "the other still needs it");
-        pages.let_go(parked[1].held);
+        pages.let_go(&parked[1].held);
         assert!(!pages.is_needed(one));
     }
 
@@ -444,8 +464,8 @@ mod tests {
     fn those_that_would_write_are_taken_and_those_that_read_wait_on() {
         let mut pages = Pages::default();
         pages.begin((0, 1));
-        pages.park((0, 1), write(1), Some((0, 5)));
-        pages.park((0, 1), read(2), None);
+        pages.park((0, 1), write(1), vec![(0, 5)]);
+        pages.park((0, 1), read(2), Vec::new());
         pages.await_memory(read(3), false);
         pages.await_memory(write(4), false);
         assert_eq!(numbers(&pages.take_writes()), [1, 4]);

@@ -1,7 +1,8 @@
 //! Requests of a host, and the engine's replies.
 
 use thermocline_format::{
-    Location, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, VolumeId, VolumeMedia, VolumeName,
+    Location, MAX_NAME_BYTES, MAX_ROOTS, MAX_VOLUME_BLOCKS, MAX_VOLUMES, VolumeId, VolumeMedia,
+    VolumeName,
 };
 use thermocline_types::DeviceId;
 
@@ -64,7 +65,7 @@ pub enum HostRequest<P> {
         /// Its size in blocks.
         blocks: u64,
     },
-    /// Delete a volume and all its blocks; durable at completion.
+    /// Delete a volume and all its blocks, or a snapshot; durable at completion.
     DeleteVolume {
         /// Which.
         volume: VolumeId,
@@ -81,6 +82,14 @@ pub enum HostRequest<P> {
         /// Which.
         volume: VolumeId,
         /// The new name. No two volumes may have the same name.
+        name: VolumeName,
+    },
+    /// Make a snapshot of a volume: a read-only volume that shows the blocks as they are now. Durable at completion,
+    /// with all that was complete before.
+    SnapshotVolume {
+        /// Of which.
+        volume: VolumeId,
+        /// The name. No two snapshots of a volume may have the same name.
         name: VolumeName,
     },
     /// Set the media for future blocks of a volume; durable at completion. Existing blocks move when they are written
@@ -102,7 +111,7 @@ pub enum HostRequest<P> {
 pub enum Reply {
     /// Done.
     Done,
-    /// The volume that was created.
+    /// The volume or snapshot that was created.
     Created(VolumeId),
     /// Result of a scrub.
     Scrubbed {
@@ -128,9 +137,23 @@ pub enum HostError {
     /// The pool has no fast device: all blocks are on the same media.
     #[error("the pool has no fast device, so all blocks are on the same media")]
     NoFastDevice,
-    /// A volume of that name exists.
+    /// A volume of that name exists, or a snapshot.
     #[error("a volume of that name exists")]
     NameTaken,
+    /// The names of a volume and its snapshot are too long together.
+    #[error(
+        "the name of a volume, an `@` and the name of its snapshot have {MAX_NAME_BYTES} bytes at most"
+    )]
+    LongName,
+    /// The volume is a snapshot: nothing can change it.
+    #[error("a snapshot cannot be written to, nor change")]
+    ReadOnly,
+    /// A volume with snapshots cannot be deleted.
+    #[error("the volume has snapshots, which must be deleted before")]
+    HasSnapshots,
+    /// A volume has as many snapshots as it can have, deleted ones that still have its blocks included.
+    #[error("the volume has as many snapshots as it can have, deleted ones included: {MAX_LAYERS}")]
+    TooManySnapshots,
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]
     NoSpace,
@@ -179,6 +202,10 @@ pub enum HostError {
     #[error("the device failed; the pool takes no writes until it is opened again")]
     Failed,
 }
+
+/// Most layers below a volume: its snapshots, and those deleted ones that have blocks which it never overwrote.
+/// Chosen, not measured.
+pub(crate) const MAX_LAYERS: usize = 64;
 
 /// Second half of the message that the pool has room for `most` roots of maps: how to get more room.
 fn more_room(most: u64) -> String {

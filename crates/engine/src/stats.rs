@@ -143,6 +143,11 @@ sums! {
 }
 
 impl Stats {
+    /// Grows with each block that may cover a block of a layer below.
+    pub(crate) fn covers(&self) -> u64 {
+        self.host_blocks_written + self.trimmed_blocks
+    }
+
     /// Bytes written to the device.
     #[must_use]
     pub fn device_bytes_written(&self) -> u64 {

@@ -1,15 +1,19 @@
 //! The volumes of a pool and their maps.
 
-use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
+use thermocline_format::{StackLayer, Volume, VolumeId, VolumeMedia, VolumeName};
 
-use crate::map::{Addresses, Forget, PAGE, Swept, Tally, Value, VolumeMap, Wanted};
+use crate::map::{
+    Addresses, Forget, LayerState, Mapping, PAGE, Swept, Tally, Value, VolumeMap, Wanted,
+};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     slots: Vec<Option<VolumeMap>>,
-    /// Identifiers and indices of volumes that were not deleted, by rising identifier. Volumes are usually few.
+    /// Identifiers on media and indices of volumes that were not deleted, by rising identifier. Volumes are few.
+    layers: Vec<(VolumeId, u16)>,
+    /// Identifiers for users and indices of volumes and snapshots, by rising identifier.
     index: Vec<(VolumeId, u16)>,
     /// No volume has had this identifier or a higher one.
     next: VolumeId,
@@ -21,6 +25,8 @@ pub(crate) struct Volumes {
     /// How many pages of each kind there are, as of when each map was noted last.
     noted: Tally,
     roots: usize,
+    /// The most layers that are below another.
+    depth: u64,
     /// Bytes of memory that all maps take at most beside their pages.
     fixed: u64,
     /// Pages cut off at the end of their volume that an opening would still need in their old state. First the pages
@@ -36,13 +42,16 @@ pub(crate) struct Volumes {
 pub struct VolumeInfo {
     /// Its identifier.
     pub id: VolumeId,
-    /// Its name.
+    /// Its name; of a snapshot, `VOLUME@NAME`.
     pub name: VolumeName,
     /// Its size in blocks of 4096 bytes.
     pub blocks: u64,
     /// The media for the blocks of the volume.
     pub media: VolumeMedia,
-    /// Blocks that are mapped. An estimate until each page of the map was read once.
+    /// The volume of which it is a snapshot, if it is one.
+    pub snapshot_of: Option<VolumeId>,
+    /// Blocks that are mapped; of a volume with snapshots, what was written or trimmed since the newest. An estimate
+    /// until each page of the map was read once.
     pub mapped: u64,
     /// Blocks that the pool keeps writable for the volume, including mapped blocks.
     pub reserve: u64,
@@ -221,16 +230,25 @@ impl Volumes {
         self.slots[usize::from(index)].as_ref().is_some_and(|map| map.id == id)
     }
 
-    /// The index of a volume that was not deleted.
-    pub(crate) fn index(&self, volume: VolumeId) -> Option<u16> {
-        let found = self.index.binary_search_by_key(&volume, |(id, _)| *id).ok()?;
-        Some(self.index[found].1)
+    /// The index of the volume or snapshot with this identifier for users.
+    pub(crate) fn index(&self, user: VolumeId) -> Option<u16> {
+        find(&self.index, user)
     }
 
-    /// The index of a volume, even a deleted volume.
-    pub(crate) fn slot(&self, volume: VolumeId) -> Option<u16> {
+    /// The indices of volumes and snapshots, by rising identifier for users.
+    pub(crate) fn users(&self) -> impl Iterator<Item = u16> + '_ {
+        self.index.iter().map(|(_, index)| *index)
+    }
+
+    /// The index of a layer that was not deleted, by its identifier on media.
+    pub(crate) fn layer(&self, id: VolumeId) -> Option<u16> {
+        find(&self.layers, id)
+    }
+
+    /// The index of a layer, even a deleted one, by its identifier on media.
+    pub(crate) fn slot(&self, id: VolumeId) -> Option<u16> {
         let mut indices = self.indices();
-        self.index(volume).or_else(|| indices.find(|index| self.map(*index).id == volume))
+        self.layer(id).or_else(|| indices.find(|index| self.map(*index).id == id))
     }
 
     /// Every index in use, including volumes that are being deleted.
@@ -274,8 +292,8 @@ impl Volumes {
             self.slots.len() - 1
         });
         self.slots[index] = Some(map);
-        let place = self.index.partition_point(|(other, _)| *other < id);
-        self.index.insert(place, (id, index as u16));
+        insert(&mut self.layers, id, index as u16);
+        insert(&mut self.index, id, index as u16);
         index as u16
     }
 
@@ -288,9 +306,10 @@ impl Volumes {
     pub(crate) fn hide(&mut self, index: u16) {
         let map = self.map_mut(index);
         map.deleted = true;
-        let id = map.id;
+        map.layer.below = None;
         self.set_reserve(index, 0);
-        self.index.retain(|(other, _)| *other != id);
+        self.layers.retain(|(_, other)| *other != index);
+        self.sort_users();
     }
 
     /// Forgets a hidden volume without mapped blocks.
@@ -303,6 +322,163 @@ impl Volumes {
         self.slots[usize::from(index)] = None;
     }
 
+    /// Freezes the map at `index` and puts a new layer of `blocks` blocks above it, which takes over the identifier for
+    /// users, the name and all that belongs to it. The frozen map is a snapshot with this name from now on. Returns the
+    /// index of the new layer.
+    pub(crate) fn freeze(
+        &mut self,
+        index: u16,
+        layer: VolumeId,
+        name: VolumeName,
+        blocks: u64,
+        addresses: Addresses,
+    ) -> u16 {
+        let top = self.add(layer, name, blocks, addresses);
+        let reserve = self.map(index).reserve;
+        self.set_reserve(index, 0);
+        self.set_reserve(top, reserve);
+        let frozen = self.map_mut(index);
+        frozen.layer.frozen = true;
+        let (user, media) = (std::mem::replace(&mut frozen.user, layer), frozen.media);
+        let (traffic, stream) = (std::mem::take(&mut frozen.traffic), frozen.stream);
+        let of_users = frozen.name.clone();
+        let map = self.map_mut(top);
+        (map.user, map.media, map.traffic, map.stream) = (user, media, traffic, stream);
+        map.layer.below = Some(index);
+        let of_snapshot = std::mem::replace(&mut map.name, of_users);
+        self.map_mut(index).name = of_snapshot;
+        self.sort_users();
+        top
+    }
+
+    /// The frozen layer at `index` is no snapshot any more.
+    pub(crate) fn make_nameless(&mut self, index: u16) {
+        self.map_mut(index).layer.nameless = true;
+        self.sort_users();
+    }
+
+    /// Takes the layer at `index` out of its stack.
+    pub(crate) fn unlink(&mut self, index: u16) {
+        let below = self.map(index).layer.below;
+        if let Some(above) = self.above(index) {
+            self.map_mut(above).layer.below = below;
+        }
+        self.map_mut(index).layer.below = None;
+        self.sort_users();
+    }
+
+    /// Takes over the stacks of layers of a record, whose volumes were added.
+    pub(crate) fn adopt_layers(&mut self, volumes: &[Volume]) {
+        for volume in volumes {
+            let (Some(layer), Some(index)) = (volume.layer, self.slot(volume.id)) else { continue };
+            let below = layer.below.and_then(|below| self.slot(below));
+            let map = self.map_mut(index);
+            map.user = layer.user;
+            let StackLayer { least, frozen, nameless, .. } = layer;
+            map.layer = LayerState { below, least, frozen, nameless, walked: None };
+        }
+        self.sort_users();
+    }
+
+    /// What a record says of the place of a map in its stack.
+    pub(crate) fn layer_of(&self, map: &VolumeMap) -> Option<StackLayer> {
+        let LayerState { below, least, frozen, nameless, .. } = map.layer;
+        let below = below.map(|below| self.map(below).id);
+        let user = map.user;
+        let layered = !map.deleted && (frozen || below.is_some() || user != map.id);
+        layered.then_some(StackLayer { user, below, least, frozen, nameless })
+    }
+
+    /// The index by identifiers for users is made anew, and the depth of stacks counted.
+    fn sort_users(&mut self) {
+        let named = |map: &VolumeMap| !map.deleted && !map.layer.nameless;
+        let of = |index: u16| Some((self.map(index).user, index));
+        let indices = self.indices().filter(|index| named(self.map(*index)));
+        self.index = indices.filter_map(of).collect();
+        self.index.sort_unstable();
+        let depths = self.index.iter().map(|(_, index)| self.below(*index).count() as u64);
+        self.depth = depths.max().unwrap_or(0);
+    }
+
+    /// The most layers that are below another.
+    pub(crate) fn depth(&self) -> u64 {
+        self.depth
+    }
+
+    /// The layers below the one at `index`, from the nearest on.
+    pub(crate) fn below(&self, index: u16) -> impl Iterator<Item = u16> + '_ {
+        let below = |index: u16| self.map(index).layer.below;
+        std::iter::successors(below(index), move |index| below(*index))
+    }
+
+    /// The layer above the one at `index`.
+    pub(crate) fn above(&self, index: u16) -> Option<u16> {
+        self.indices().find(|above| self.map(*above).layer.below == Some(index))
+    }
+
+    /// The layers above the one at `index` whose blocks cover blocks there for everybody: up to the first that is a
+    /// snapshot, or the volume itself.
+    pub(crate) fn covering(&self, index: u16) -> Vec<u16> {
+        let mut covering: Vec<u16> = Vec::new();
+        let mut at = index;
+        while let Some(above) = self.above(at) {
+            covering.push(above);
+            if !self.map(above).layer.nameless {
+                break;
+            }
+            at = above;
+        }
+        covering
+    }
+
+    /// The index of the volume of which the map at `index` is a snapshot, if it is one.
+    pub(crate) fn snapshot_of(&self, index: u16) -> Option<u16> {
+        let layer = &self.map(index).layer;
+        let above = std::iter::successors(self.above(index), |index| self.above(*index));
+        above.last().filter(|_| layer.frozen && !layer.nameless)
+    }
+
+    /// The name for users of the volume or snapshot at `index`.
+    pub(crate) fn name(&self, index: u16) -> VolumeName {
+        let own = &self.map(index).name;
+        let of = self.snapshot_of(index).map(|top| &self.map(top).name);
+        // Both together may have become too long.
+        of.and_then(|of| VolumeName::of_snapshot(of, own)).unwrap_or_else(|| own.clone())
+    }
+
+    /// The layers of snapshots that were deleted.
+    pub(crate) fn nameless(&self) -> impl Iterator<Item = u16> + '_ {
+        self.indices().filter(|index| self.map(*index).layer.nameless && !self.map(*index).deleted)
+    }
+
+    /// Whether a layer below the one at `index` may have blocks in a page.
+    pub(crate) fn is_below(&self, index: u16, page: u64) -> bool {
+        let there = |below: u16| {
+            let map = self.map(below);
+            page < map.pages() && !map.is_blank(page)
+        };
+        page * PAGE < self.map(index).layer.least && self.below(index).any(there)
+    }
+
+    /// The layer that has `lba` of the volume at `index`, and the mapping there. All pages must be known that
+    /// [`crate::engine::Parts::loaded_through`] looks at.
+    pub(crate) fn find(&self, index: u16, lba: u64) -> (u16, Option<Mapping>) {
+        let mut at = index;
+        loop {
+            let map = self.map(at);
+            let mapping = map.look_up(lba);
+            match map.layer.below {
+                Some(below)
+                    if mapping == Some(Mapping::Unmapped)
+                        && lba < map.layer.least.min(self.map(below).blocks) =>
+                {
+                    at = below;
+                }
+                _ => return (at, mapping),
+            }
+        }
+    }
+
     /// Resizes a volume. Blocks beyond the new size must be unmapped already.
     pub(crate) fn resize(&mut self, index: u16, blocks: u64) {
         self.roots -= self.map(index).roots();
@@ -310,7 +486,9 @@ impl Volumes {
             (VolumeMap::memory_for(self.map(index).blocks), VolumeMap::memory_for(blocks));
         self.fixed = self.fixed - old + new;
         self.gone.1 += old.saturating_sub(new);
-        self.map_mut(index).resize(blocks);
+        let map = self.map_mut(index);
+        map.layer.least = map.layer.least.min(blocks);
+        map.resize(blocks);
         self.roots += self.map(index).roots();
         self.note_pages(index);
     }
@@ -456,4 +634,15 @@ impl Volumes {
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.slots.iter().flatten().map(VolumeMap::memory_bytes).sum()
     }
+}
+
+/// The index beside `id` in a list by rising identifier.
+fn find(list: &[(VolumeId, u16)], id: VolumeId) -> Option<u16> {
+    let found = list.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+    Some(list[found].1)
+}
+
+fn insert(list: &mut Vec<(VolumeId, u16)>, id: VolumeId, index: u16) {
+    let place = list.partition_point(|(other, _)| *other < id);
+    list.insert(place, (id, index));
 }

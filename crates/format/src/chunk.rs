@@ -1,7 +1,7 @@
 //! Chunks: a header with entries, and the blocks of the entries.
 
 use thermocline_types::Class;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::checksum::crc32c;
 use crate::entry::Entry;
@@ -9,8 +9,8 @@ use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::geometry::Geometry;
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence};
 use crate::layout::{
-    CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, LINE_BYTES, MAX_LINES, VERSION, check_crc,
-    is_zero, prefix_crc, read_prefix,
+    CHUNK_MAGIC, CHUNK_PREFIX_BYTES, ChunkPrefixRaw, LINE_BYTES, MAX_LINES, PLAIN_VERSION,
+    check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::packed::{PackedBlock, Places};
 
@@ -225,7 +225,7 @@ impl ChunkHeader {
             rest = behind;
         }
         rest[..packed.len()].copy_from_slice(packed);
-        let mut raw = raw_prefix(&self.origin);
+        let mut raw = raw_prefix(&self.origin, self.version());
         raw.lines = (lines as u32).into();
         raw.header_bytes = (header_bytes as u32).into();
         raw.blocks = self.blocks.into();
@@ -250,6 +250,11 @@ impl ChunkHeader {
         decode_header(bytes, expected, geometry).map_err(|kind| error(expected, kind))
     }
 
+    /// The version that its entries need.
+    fn version(&self) -> u16 {
+        self.entries.iter().map(Entry::version).max().unwrap_or(PLAIN_VERSION)
+    }
+
     /// The bytes of the packed block in those that the header was decoded from.
     pub(crate) fn packed_bytes<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let start = CHUNK_PREFIX_BYTES + self.lines() * LINE_BYTES;
@@ -261,10 +266,10 @@ fn error(expected: &Expected, kind: ErrorKind) -> DecodeError {
     DecodeError { structure: Structure::Chunk, at: Some(expected.location), kind }
 }
 
-fn raw_prefix(origin: &ChunkOrigin) -> ChunkPrefixRaw {
+fn raw_prefix(origin: &ChunkOrigin, version: u16) -> ChunkPrefixRaw {
     ChunkPrefixRaw {
         magic: CHUNK_MAGIC,
-        version: VERSION.into(),
+        version: version.into(),
         cause: origin.cause as u8,
         class: origin.class.0,
         epoch: origin.epoch.0.into(),
@@ -455,5 +460,9 @@ fn decode_header(
     let ChunkPrefix { origin, blocks, packed, .. } = prefix;
     let header = ChunkHeader { origin, blocks, entries, packed };
     header.check(geometry)?;
+    let (raw, _) = ChunkPrefixRaw::ref_from_prefix(bytes).expect("it was read before");
+    let version = raw.version.get();
+    let holds = version == header.version();
+    require(holds, "version of a chunk", version.into(), "not that of its entries")?;
     Ok(header)
 }

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::error::{ErrorKind, require};
 use crate::geometry::Geometry;
 use crate::id::{Generation, PageId, Sequence, VolumeId};
-use crate::layout::{BlockEntryRaw, ControlEntryRaw, U40};
+use crate::layout::{BlockEntryRaw, ControlEntryRaw, PLAIN_VERSION, U40, VERSION};
 use crate::map::{MapEntry, PAGE_ENTRIES};
 use crate::units::MAX_UNIT_PAGES;
 use crate::volume::{
@@ -89,6 +89,30 @@ pub enum Entry {
         /// As [`crate::Superblock::patches`].
         number: u32,
     },
+    /// A volume was frozen: a new layer takes what is written to it from now on, and reads of blocks that the new layer
+    /// does not have fall through to the frozen one. The names of the two stand beside in [`Entry::VolumeName`].
+    VolumeSnapshot {
+        /// The layer that is frozen. As a volume for users it gets the identifier of the new layer.
+        volume: VolumeId,
+        /// The new layer; its identifier was never used before. It takes over the identifier for users.
+        layer: VolumeId,
+        /// Its size in blocks of 4 KiB.
+        blocks: u64,
+    },
+    /// As [`Entry::Trim`], in a layer above others: the blocks read as zeros whatever is below.
+    LayerHole {
+        /// The layer; not a reserved volume.
+        volume: VolumeId,
+        /// The first block.
+        lba: Lba,
+        /// Blocks, at least one.
+        blocks: u64,
+    },
+    /// A frozen layer is no snapshot any more: only the layers above read its blocks.
+    LayerDelete {
+        /// The layer.
+        volume: VolumeId,
+    },
     /// A chunk whose write failed: it does not count even if it is found, and is not missed if it is not.
     Abandoned {
         /// Its number.
@@ -122,6 +146,9 @@ pub(crate) mod kind {
     pub const RELEASED: u8 = 11;
     pub const VOLUME_MEDIA: u8 = 12;
     pub const PLACED: u8 = 13;
+    pub const VOLUME_SNAPSHOT: u8 = 14;
+    pub const LAYER_HOLE: u8 = 15;
+    pub const LAYER_DELETE: u8 = 16;
 }
 
 impl Entry {
@@ -151,6 +178,16 @@ impl Entry {
         if self.has_block() { 1 } else { 2 }
     }
 
+    /// The oldest version of a chunk that can have the entry.
+    pub(crate) const fn version(&self) -> u16 {
+        match self {
+            Entry::VolumeSnapshot { .. } | Entry::LayerHole { .. } | Entry::LayerDelete { .. } => {
+                VERSION
+            }
+            _ => PLAIN_VERSION,
+        }
+    }
+
     /// Whether the entry can stand in a pool of this geometry.
     ///
     /// # Errors
@@ -158,7 +195,7 @@ impl Entry {
     pub(crate) fn check(&self, geometry: &Geometry) -> Result<(), ErrorKind> {
         match *self {
             Entry::Data { volume, lba, .. } => check_block_address(volume, lba),
-            Entry::Trim { volume, lba, blocks } => {
+            Entry::Trim { volume, lba, blocks } | Entry::LayerHole { volume, lba, blocks } => {
                 check_volume(volume, 0)?;
                 require(blocks != 0, "blocks of a trim", blocks, "at least 1")?;
                 let end = lba.0.saturating_add(blocks);
@@ -167,8 +204,14 @@ impl Entry {
             Entry::VolumeCreate { volume, blocks } | Entry::VolumeResize { volume, blocks } => {
                 check_volume(volume, blocks)
             }
-            Entry::VolumeDelete { volume } | Entry::VolumeMedia { volume, .. } => {
-                check_volume(volume, 0)
+            Entry::VolumeDelete { volume }
+            | Entry::VolumeMedia { volume, .. }
+            | Entry::LayerDelete { volume } => check_volume(volume, 0),
+            Entry::VolumeSnapshot { volume, layer, blocks } => {
+                check_volume(volume, blocks)?;
+                let rule = "above the layer that is frozen";
+                require(layer > volume, "new layer", layer.0.into(), rule)?;
+                check_volume(layer, blocks)
             }
             Entry::VolumeName { volume, part, .. } => {
                 let holds = usize::from(part) < NAME_PARTS;
@@ -208,7 +251,7 @@ impl Entry {
         let (block, _) = BlockEntryRaw::ref_from_prefix(bytes).expect("there is a line");
         match block.kind {
             kind::DATA..=kind::UNIT_PAGE => from_block(block),
-            kind::TRIM..=kind::PLACED => {
+            kind::TRIM..=kind::LAYER_DELETE => {
                 let Ok((raw, _)) = ControlEntryRaw::ref_from_prefix(bytes) else {
                     let (field, rule) = ("lines", "the last entry takes one more");
                     return Err(ErrorKind::Impossible { field, found: 1, rule });
@@ -216,7 +259,7 @@ impl Entry {
                 Entry::from_raw(raw, geometry)
             }
             other => {
-                let (field, rule) = ("kind of entry", "this version has kinds 1 to 13");
+                let (field, rule) = ("kind of entry", "this version has kinds 1 to 16");
                 Err(ErrorKind::Impossible { field, found: other.into(), rule })
             }
         }
@@ -248,6 +291,13 @@ impl Entry {
                 raw.part = settled.into();
                 raw.count = number.into();
             }
+            Entry::VolumeSnapshot { volume, layer, blocks } => {
+                raw.set(kind::VOLUME_SNAPSHOT, volume, layer.0.into(), blocks);
+            }
+            Entry::LayerHole { volume, lba, blocks } => {
+                raw.set(kind::LAYER_HOLE, volume, lba.0, blocks);
+            }
+            Entry::LayerDelete { volume } => raw.set(kind::LAYER_DELETE, volume, 0, 0),
             Entry::Abandoned { sequence } => raw.set(kind::ABANDONED, VolumeId(0), 0, sequence.0),
             Entry::Released { unit, generation, chunks, sum } => {
                 raw.set(kind::RELEASED, VolumeId(unit.0), sum, generation.0);
@@ -271,13 +321,16 @@ impl Entry {
                 Entry::VolumeName { volume, part: raw.part, text: joined([lba, argument]) }
             }
             kind::PLACED => {
-                let entry = match argument {
-                    lost if lost == MapEntry::LOST.pack() => MapEntry::LOST,
-                    other => MapEntry::unpack(geometry, other)?,
-                };
+                let entry = MapEntry::unpack_in_page(geometry, argument)?;
                 let (settled, number) = (raw.part != 0, raw.count.get());
                 Entry::Placed { volume, lba: Lba(lba), entry, settled, number }
             }
+            kind::VOLUME_SNAPSHOT => {
+                let layer = u32::try_from(lba).unwrap_or(u32::MAX);
+                Entry::VolumeSnapshot { volume, layer: VolumeId(layer), blocks: argument }
+            }
+            kind::LAYER_HOLE => Entry::LayerHole { volume, lba: Lba(lba), blocks: argument },
+            kind::LAYER_DELETE => Entry::LayerDelete { volume },
             kind::ABANDONED => Entry::Abandoned { sequence: Sequence(argument) },
             kind::RELEASED => Entry::Released {
                 unit: UnitId(volume.0),

@@ -15,8 +15,10 @@ use crate::checksum::{crc32c, prefix_checksum};
 use crate::error::ErrorKind;
 use crate::id::PoolId;
 
-/// Version of every structure. The program writes and reads only this version.
-pub const VERSION: u16 = 7;
+/// The newest version of a structure: chunks and superblock records of pools that have, or had, snapshots.
+pub const VERSION: u16 = 8;
+/// The version of every other structure, and the oldest that the program reads.
+pub(crate) const PLAIN_VERSION: u16 = 7;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();
@@ -181,6 +183,15 @@ pub(crate) struct VolumeRaw {
     pub name: [u8; 64],
 }
 
+/// A layer in a superblock record: what a volume that is part of a stack has beside [`VolumeRaw`].
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct LayerRaw {
+    pub user: U32,
+    pub below: U32,
+    pub least: U64,
+}
+
 /// A unit in a page of the unit table.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -254,6 +265,7 @@ const _: () = assert!(size_of::<ControlEntryRaw>() == 2 * LINE_BYTES);
 const _: () = assert!(SUPERBLOCK_PREFIX_BYTES == 256);
 const _: () = assert!(size_of::<DeviceRaw>() == 16);
 const _: () = assert!(size_of::<VolumeRaw>() == 80);
+const _: () = assert!(size_of::<LayerRaw>() == 16);
 const _: () = assert!(size_of::<UnitRaw>() == 16);
 const _: () = assert!(CHUNK_PREFIX_BYTES + MAX_LINES * LINE_BYTES <= MAX_HEADER_BYTES);
 const _: () =
@@ -300,15 +312,15 @@ where
     if !plain {
         check_crc("prefix", prefix.stored_crc(), prefix_crc(whole))?;
     }
-    if found > VERSION {
-        return Err(ErrorKind::NewerVersion { found, supported: VERSION });
+    if found > T::NEWEST {
+        return Err(ErrorKind::NewerVersion { found, supported: T::NEWEST });
     }
     if found == 0 {
         let (field, rule) = ("version", "versions count from 1");
         return Err(ErrorKind::Impossible { field, found: 0, rule });
     }
-    if found < VERSION {
-        return Err(ErrorKind::OlderVersion { found, supported: VERSION });
+    if found < PLAIN_VERSION {
+        return Err(ErrorKind::OlderVersion { found, supported: PLAIN_VERSION });
     }
     let found = prefix.pool();
     if pool.is_some_and(|pool| pool != found) {
@@ -329,14 +341,17 @@ pub(crate) fn check_crc(part: &'static str, expected: u32, found: u32) -> Result
 
 /// What every prefix has.
 pub(crate) trait Prefix {
+    /// The newest version that the structure has.
+    const NEWEST: u16;
     fn version(&self) -> u16;
     fn pool(&self) -> PoolId;
     fn stored_crc(&self) -> u32;
 }
 
 macro_rules! prefix {
-    ($($raw:ty),+) => {$(
+    ($newest:expr; $($raw:ty),+) => {$(
         impl Prefix for $raw {
+            const NEWEST: u16 = $newest;
             fn version(&self) -> u16 {
                 self.version.get()
             }
@@ -350,7 +365,8 @@ macro_rules! prefix {
     )+};
 }
 
-prefix!(ChunkPrefixRaw, RaidLabelRaw, RaidLogRaw, SuperblockPrefixRaw);
+prefix!(VERSION; ChunkPrefixRaw, SuperblockPrefixRaw);
+prefix!(PLAIN_VERSION; RaidLabelRaw, RaidLogRaw);
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,6 @@ pub use superblock::{
 };
 pub use units::{MAX_UNIT_PAGES, MAX_UNITS, PAGE_UNITS, UnitEntry, UnitPage};
 pub use volume::{
-    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, Volume, VolumeMedia,
+    BLOCKS_PER_ROOT, MAX_NAME_BYTES, MAX_VOLUME_BLOCKS, NameError, StackLayer, Volume, VolumeMedia,
     VolumeMediaError, VolumeName,
 };

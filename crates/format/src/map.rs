@@ -23,7 +23,8 @@ const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 /// The location of a block and the low bits of its checksum; or not mapped, or lost.
 ///
 /// Packed as address in the upper 36 bits and tag in the lower 28; all ones mean that the block is not mapped and reads
-/// as zeros. An address of ones with a tag of zeros means that the block was on a lost device.
+/// as zeros. An address of ones with a tag of zeros means that the block was on a lost device, with a tag of one that
+/// the block reads as zeros whatever a layer below has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MapEntry(u64);
 
@@ -33,6 +34,9 @@ impl MapEntry {
 
     /// A block of a lost device: reads fail until the block is written again or trimmed.
     pub const LOST: MapEntry = MapEntry(u64::MAX << TAG_BITS);
+
+    /// A trimmed block above others: the block reads as zeros, and no layer below is asked.
+    pub const HOLE: MapEntry = MapEntry(u64::MAX << TAG_BITS | 1);
 
     /// An entry for the block at `at` whose CRC-32C is `crc`.
     ///
@@ -60,6 +64,18 @@ impl MapEntry {
         Ok(entry)
     }
 
+    /// As [`MapEntry::unpack`], of an entry of a page of a map: the block may also be lost, or a hole.
+    ///
+    /// # Errors
+    /// As [`MapEntry::unpack`].
+    #[inline]
+    pub(crate) fn unpack_in_page(geometry: &Geometry, bits: u64) -> Result<MapEntry, ErrorKind> {
+        match MapEntry(bits) {
+            nowhere @ (MapEntry::LOST | MapEntry::HOLE) => Ok(nowhere),
+            _ => MapEntry::unpack(geometry, bits),
+        }
+    }
+
     /// The entry as 64 bits.
     #[must_use]
     pub const fn pack(self) -> u64 {
@@ -78,20 +94,26 @@ impl MapEntry {
         self == MapEntry::UNMAPPED
     }
 
-    /// The location of the block; `None` if the block is not mapped or lost.
+    /// Whether no block is meant: it is not mapped, or lost, or a hole.
+    #[must_use]
+    pub fn is_nowhere(self) -> bool {
+        self.is_unmapped() || self.is_lost() || self == MapEntry::HOLE
+    }
+
+    /// The location of the block; `None` if it is nowhere.
     ///
     /// # Panics
     /// When the entry belongs to another, larger pool.
     #[must_use]
     pub fn location(self, geometry: &Geometry) -> Option<Location> {
         let inside = || geometry.location(self.address()).expect("entries are made for one pool");
-        (!self.is_unmapped() && !self.is_lost()).then(inside)
+        (!self.is_nowhere()).then(inside)
     }
 
     /// Whether a block with checksum `crc` may be the one meant. Another passes with a chance of one in 2^28.
     #[must_use]
     pub fn matches(self, crc: u32) -> bool {
-        !self.is_unmapped() && !self.is_lost() && self.tag() == crc & TAG_MASK
+        !self.is_nowhere() && self.tag() == crc & TAG_MASK
     }
 
     const fn address(self) -> u64 {
@@ -167,8 +189,8 @@ impl MapPage {
     ) -> Result<MapPage, DecodeError> {
         let structure = Structure::MapPage(page);
         let at = parent.location(geometry);
-        let entries =
-            check_page(bytes, parent).and_then(|()| unpack_each(bytes, geometry, MapEntry::LOST.0));
+        let entries = check_page(bytes, parent)
+            .and_then(|()| unpack_each(bytes, geometry, MapEntry::unpack_in_page));
         let entries = entries.map_err(|kind| DecodeError { structure, at, kind })?;
         let entries = entries.into_boxed_slice().try_into();
         Ok(MapPage(entries.expect("a block holds as many entries as a page")))
@@ -177,23 +199,20 @@ impl MapPage {
 
 /// Decodes `bytes`, a whole number of entries; a lost entry is an error.
 pub(crate) fn unpack_all(bytes: &[u8], geometry: &Geometry) -> Result<Vec<MapEntry>, ErrorKind> {
-    unpack_each(bytes, geometry, MapEntry::UNMAPPED.0)
+    unpack_each(bytes, geometry, MapEntry::unpack)
 }
 
-/// The entries that `bytes` hold, of which those with the bits of `also` need not point anywhere.
-fn unpack_each(bytes: &[u8], geometry: &Geometry, also: u64) -> Result<Vec<MapEntry>, ErrorKind> {
+/// The entries that `bytes` hold, each as `unpack` takes it.
+fn unpack_each(
+    bytes: &[u8],
+    geometry: &Geometry,
+    unpack: impl Fn(&Geometry, u64) -> Result<MapEntry, ErrorKind>,
+) -> Result<Vec<MapEntry>, ErrorKind> {
     let bits = <[U64]>::ref_from_bytes(bytes).map_err(|_| ErrorKind::Truncated {
         needed: bytes.len().next_multiple_of(8),
         found: bytes.len(),
     })?;
-    let mut entries = Vec::with_capacity(bits.len());
-    for bits in bits {
-        let bits = bits.get();
-        let entry =
-            if bits == also { Ok(MapEntry(bits)) } else { MapEntry::unpack(geometry, bits) };
-        entries.push(entry?);
-    }
-    Ok(entries)
+    bits.iter().map(|bits| unpack(geometry, bits.get())).collect()
 }
 
 #[cfg(test)]
@@ -228,13 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_matches_nothing_and_stands_in_pages_of_maps_only() {
-        let lost = MapEntry::LOST;
-        assert!(lost.is_lost() && !lost.is_unmapped() && !lost.matches(0));
-        assert_eq!(lost.location(&geometry()), None);
-        assert!(MapEntry::unpack(&geometry(), lost.pack()).is_err());
+    fn what_is_lost_or_a_hole_matches_nothing_and_stands_in_pages_of_maps_only() {
         let mut page = MapPage::unmapped();
-        page.0[7] = lost;
+        for (index, nowhere) in [MapEntry::LOST, MapEntry::HOLE].into_iter().enumerate() {
+            assert!(!nowhere.is_unmapped() && !nowhere.matches(index as u32));
+            assert_eq!((nowhere.location(&geometry()), nowhere.is_lost()), (None, index == 0));
+            assert!(MapEntry::unpack(&geometry(), nowhere.pack()).is_err());
+            page.0[7 + index] = nowhere;
+        }
         let bytes = page.encode();
         let parent = MapEntry::new(&geometry(), Location::new(3, 1), crc32c(&bytes));
         assert_eq!(MapPage::decode(&bytes, PAGE, parent, &geometry()), Ok(page));

@@ -10,12 +10,12 @@ use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::geometry::{DeviceState, Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice};
 use crate::id::{Epoch, Generation, Location, PoolId, Revision, Sequence, VolumeId};
 use crate::layout::{
-    DeviceRaw, MAX_DEVICES, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES, SuperblockPrefixRaw,
-    VERSION, VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
+    DeviceRaw, LayerRaw, MAX_DEVICES, PLAIN_VERSION, SUPERBLOCK_MAGIC, SUPERBLOCK_PREFIX_BYTES,
+    SuperblockPrefixRaw, VERSION, VolumeRaw, check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::map::{MapEntry, unpack_all};
 use crate::units::MAX_UNIT_PAGES;
-use crate::volume::{Volume, VolumeMedia, VolumeName, check_volume};
+use crate::volume::{StackLayer, Volume, VolumeMedia, VolumeName, check_volume};
 
 pub use listed::OpenUnit;
 
@@ -28,7 +28,7 @@ pub const MAX_OPEN_UNITS: usize = 1 << 16;
 pub const MAX_ROOTS: usize = (1 << 18) + MAX_VOLUMES;
 /// Most bytes in a superblock record: what the limits above add up to, in whole blocks of 4096.
 pub const MAX_SUPERBLOCK_BYTES: usize = (SUPERBLOCK_PREFIX_BYTES
-    + MAX_VOLUMES * VOLUME_BYTES
+    + MAX_VOLUMES * (VOLUME_BYTES + LAYER_BYTES)
     + listed::most_bytes(MAX_OPEN_UNITS)
     + (MAX_ROOTS + MAX_UNIT_PAGES) * ROOT_BYTES)
     .next_multiple_of(4096);
@@ -40,6 +40,7 @@ pub const MAX_EPOCH: u32 = 1 << 31;
 pub const MAX_NUMBER: u64 = 1 << 63;
 
 const VOLUME_BYTES: usize = size_of::<VolumeRaw>();
+const LAYER_BYTES: usize = size_of::<LayerRaw>();
 const ROOT_BYTES: usize = 8;
 
 /// Flag: nothing was written after the checkpoint.
@@ -53,6 +54,11 @@ const FLAG_DELETED: u8 = 1;
 
 /// Where its blocks are to be, as a number in two of the flags of a volume.
 const FLAGS_MEDIA: u8 = 6;
+
+/// Flags of a volume: it is a layer of a stack, frozen, nameless.
+const FLAG_LAYER: u8 = 8;
+const FLAG_FROZEN: u8 = 16;
+const FLAG_NAMELESS: u8 = 32;
 
 /// A superblock record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +93,8 @@ pub struct Superblock {
     /// Number of sequences from the checkpoint on that were durable when the record was written. The maps may point at
     /// these chunks, so recovery must find every chunk.
     pub flushed: u32,
+    /// Whether the pool has, had, or is about to have a snapshot: the record is of version 8.
+    pub snapshots: bool,
     /// The devices as the pool uses them.
     pub geometry: Geometry,
     /// Lower bound of unused generations: every unit, listed or not, has an earlier generation.
@@ -159,7 +167,8 @@ impl Superblock {
         let mut listed = Vec::new();
         listed::encode(&self.open_units, self.next_generation, &mut listed);
         let entries = self.roots() + self.geometry.unit_pages();
-        whole(&self.geometry, rest_bytes(self.volumes.len(), entries) + listed.len())
+        let layers = self.layers().count() * LAYER_BYTES;
+        whole(&self.geometry, rest_bytes(self.volumes.len(), entries) + layers + listed.len())
     }
 
     /// Most bytes in a record with the given limits. A record lies within one unit.
@@ -170,8 +179,12 @@ impl Superblock {
         open_units: usize,
         roots: usize,
     ) -> usize {
-        let rest = rest_bytes(volumes, roots + geometry.unit_pages());
+        let rest = rest_bytes(volumes, roots + geometry.unit_pages()) + volumes * LAYER_BYTES;
         whole(geometry, rest + listed::most_bytes(open_units))
+    }
+
+    fn layers(&self) -> impl Iterator<Item = &StackLayer> {
+        self.volumes.iter().filter_map(|volume| volume.layer.as_ref())
     }
 
     fn roots(&self) -> usize {
@@ -208,9 +221,24 @@ impl Superblock {
             let roots = volume.roots.len();
             let holds = roots == Volume::roots_for(volume.blocks);
             require(holds, "roots of a volume", roots as u64, "not those of its size")?;
+            if let Some(layer) = &volume.layer {
+                self.check_layer(volume, layer)?;
+            }
             least = id + 1;
         }
         Ok(())
+    }
+
+    fn check_layer(&self, volume: &Volume, layer: &StackLayer) -> Result<(), ErrorKind> {
+        let user = layer.user.0.into();
+        require(self.snapshots, "layer", user, "the record is of a pool without snapshots")?;
+        require(layer.user < self.next_volume, "user of a layer", user, "beyond the next volume")?;
+        let below = layer.below.unwrap_or_default();
+        let rule = "above the layer that is over it";
+        require(below < volume.id, "layer below", below.0.into(), rule)?;
+        let holds = layer.frozen || !layer.nameless;
+        require(holds, "flags of a volume", FLAG_NAMELESS.into(), "nameless and not frozen")?;
+        require(layer.least <= volume.blocks, "least size", layer.least, "above the size")
     }
 
     fn check_open_units(&self) -> Result<(), ErrorKind> {
@@ -243,6 +271,9 @@ impl Superblock {
         for volume in &self.volumes {
             out.extend_from_slice(volume_to_raw(volume).as_bytes());
         }
+        for layer in self.layers() {
+            out.extend_from_slice(layer_to_raw(layer).as_bytes());
+        }
         for page in self.volumes.iter().flat_map(|volume| &volume.roots).chain(&self.unit_pages) {
             out.extend_from_slice(&page.pack().to_le_bytes());
         }
@@ -263,7 +294,7 @@ impl Superblock {
         }
         SuperblockPrefixRaw {
             magic: SUPERBLOCK_MAGIC,
-            version: VERSION.into(),
+            version: if self.snapshots { VERSION } else { PLAIN_VERSION }.into(),
             flags: ((u16::from(self.clean) * FLAG_CLEAN)
                 | (u16::from(self.confirmed) * FLAG_CONFIRMED))
                 .into(),
@@ -361,7 +392,8 @@ fn parse_prefix(
     let rest = rest_bytes(volumes, roots + geometry.unit_pages());
     let record_bytes = raw.record_bytes.get() as usize;
     let least = whole(&geometry, rest + listed::LEAST_BYTES * open_units);
-    let most = whole(&geometry, rest + listed::most_bytes(open_units));
+    let layers = if raw.version.get() == VERSION { volumes * LAYER_BYTES } else { 0 };
+    let most = whole(&geometry, rest + layers + listed::most_bytes(open_units));
     let whole = record_bytes.is_multiple_of(geometry.logical_block().bytes());
     let holds = whole && (least..=most).contains(&record_bytes);
     require(holds, "record length", record_bytes as u64, "not that of its contents")?;
@@ -498,7 +530,16 @@ fn decode_record(
     let rest = &record[SUPERBLOCK_PREFIX_BYTES..];
     check_crc("volumes, units and roots", raw.rest_crc.get(), crc32c(rest))?;
     let (volumes, open_units, roots) = counts(raw);
+    let snapshots = raw.version.get() == VERSION;
     let (volumes, rest) = rest.split_at(volumes * VOLUME_BYTES);
+    let volumes = <[VolumeRaw]>::ref_from_bytes(volumes).expect("cut to whole volumes");
+    let layers = volumes.iter().filter(|raw| snapshots && raw.flags & FLAG_LAYER != 0).count();
+    let Some((layers, rest)) = rest.split_at_checked(layers * LAYER_BYTES) else {
+        let (field, rule) = ("layers", "more than the record holds");
+        return Err(ErrorKind::Impossible { field, found: layers as u64, rule });
+    };
+    let entries = (roots + prefix.geometry.unit_pages()) * ROOT_BYTES;
+    require(entries <= rest.len(), "roots", roots as u64, "more than the record holds")?;
     let (roots, rest) = rest.split_at(roots * ROOT_BYTES);
     let (unit_pages, mut rest) = rest.split_at(prefix.geometry.unit_pages() * ROOT_BYTES);
     let next_generation = Generation(raw.next_generation.get());
@@ -524,10 +565,16 @@ fn decode_record(
         patches: raw.patches.get(),
         vain: raw.vain.get(),
         flushed: raw.flushed.get(),
+        snapshots,
         geometry: prefix.geometry,
         next_generation,
         next_volume: VolumeId(raw.next_volume.get()),
-        volumes: volumes_from_raw(volumes, unpack_all(roots, &prefix.geometry)?)?,
+        volumes: volumes_from_raw(
+            volumes,
+            snapshots,
+            layers,
+            unpack_all(roots, &prefix.geometry)?,
+        )?,
         open_units,
         unit_pages: unpack_all(unit_pages, &prefix.geometry)?,
     };
@@ -540,16 +587,51 @@ fn volume_to_raw(volume: &Volume) -> VolumeRaw {
         volume: volume.id.0.into(),
         name_bytes: volume.name.as_str().len() as u8,
         flags: (u8::from(volume.deleted) * FLAG_DELETED)
-            | ((volume.media as u8) << FLAGS_MEDIA.trailing_zeros()),
+            | ((volume.media as u8) << FLAGS_MEDIA.trailing_zeros())
+            | volume.layer.map_or(0, |layer| {
+                FLAG_LAYER
+                    | (u8::from(layer.frozen) * FLAG_FROZEN)
+                    | (u8::from(layer.nameless) * FLAG_NAMELESS)
+            }),
         reserved: [0; 2],
         blocks: volume.blocks.into(),
         name: volume.name.to_bytes(),
     }
 }
 
-/// The volumes that `bytes` hold, each with its share of `roots`.
-fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, ErrorKind> {
-    let raws = <[VolumeRaw]>::ref_from_bytes(bytes).expect("cut to whole volumes");
+fn layer_to_raw(layer: &StackLayer) -> LayerRaw {
+    let below = layer.below.unwrap_or_default();
+    LayerRaw { user: layer.user.0.into(), below: below.0.into(), least: layer.least.into() }
+}
+
+/// The layer with these flags of its volume that `raw` begins with; `None` if the volume is its only layer.
+fn layer_from_raw(flags: u8, raw: &mut &[u8]) -> Result<Option<StackLayer>, ErrorKind> {
+    if flags & FLAG_LAYER == 0 {
+        let holds = flags & (FLAG_FROZEN | FLAG_NAMELESS) == 0;
+        require(holds, "flags of a volume", flags.into(), "frozen, and no layer")?;
+        return Ok(None);
+    }
+    let Ok((layer, rest)) = LayerRaw::ref_from_prefix(raw) else {
+        return Err(ErrorKind::Truncated { needed: LAYER_BYTES, found: raw.len() });
+    };
+    *raw = rest;
+    let below = VolumeId(layer.below.get());
+    Ok(Some(StackLayer {
+        user: VolumeId(layer.user.get()),
+        below: (below != VolumeId(0)).then_some(below),
+        least: layer.least.get(),
+        frozen: flags & FLAG_FROZEN != 0,
+        nameless: flags & FLAG_NAMELESS != 0,
+    }))
+}
+
+/// The volumes that `raws` are, each with its share of `layers` and `roots`.
+fn volumes_from_raw(
+    raws: &[VolumeRaw],
+    snapshots: bool,
+    mut layers: &[u8],
+    roots: Vec<MapEntry>,
+) -> Result<Vec<Volume>, ErrorKind> {
     let mut left = roots.into_iter();
     let mut volumes = Vec::with_capacity(raws.len());
     for raw in raws {
@@ -557,9 +639,10 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
         check_volume(id, blocks)?;
         require(raw.reserved == [0; 2], "reserved field", 1, "it must be zero")?;
         let flags = raw.flags;
+        let layer_flags = if snapshots { FLAG_LAYER | FLAG_FROZEN | FLAG_NAMELESS } else { 0 };
         let media = (flags & FLAGS_MEDIA) >> FLAGS_MEDIA.trailing_zeros();
         let known = VolumeMedia::numbered(media.into())
-            .filter(|_| flags & !(FLAG_DELETED | FLAGS_MEDIA) == 0);
+            .filter(|_| flags & !(FLAG_DELETED | FLAGS_MEDIA | layer_flags) == 0);
         let (field, rule) = ("flags of a volume", "unknown flags");
         let impossible = ErrorKind::Impossible { field, found: flags.into(), rule };
         let media = known.ok_or(impossible)?;
@@ -571,7 +654,8 @@ fn volumes_from_raw(bytes: &[u8], roots: Vec<MapEntry>) -> Result<Vec<Volume>, E
         };
         let roots = left.by_ref().take(Volume::roots_for(blocks)).collect();
         let deleted = flags & FLAG_DELETED != 0;
-        volumes.push(Volume { id, name, blocks, deleted, media, roots });
+        let layer = layer_from_raw(flags, &mut layers)?;
+        volumes.push(Volume { id, name, blocks, deleted, media, layer, roots });
     }
     let over = left.len() as u64;
     require(over == 0, "roots beyond those of the volumes", over, "there must be none")?;

@@ -36,6 +36,12 @@ impl VolumeName {
         name.ok_or_else(|| NameError(text.to_owned()))
     }
 
+    /// The name for users of snapshot `snapshot` of `volume`: `VOLUME@NAME`. `None` if that is too long.
+    #[must_use]
+    pub fn of_snapshot(volume: &VolumeName, snapshot: &VolumeName) -> Option<VolumeName> {
+        VolumeName::new(&format!("{volume}@{snapshot}"))
+    }
+
     /// Whether a file can have this name. Old pools may have volumes with other names.
     #[must_use]
     pub fn is_file_name(&self) -> bool {
@@ -130,6 +136,21 @@ impl std::str::FromStr for VolumeMedia {
 #[error("{0:?} are no media of a volume: choose auto, fast or capacity")]
 pub struct VolumeMediaError(String);
 
+/// What a volume has as a layer of a stack: of a volume with snapshots, or with blocks of deleted ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackLayer {
+    /// The identifier for users: of the volume, or of the snapshot.
+    pub user: VolumeId,
+    /// The layer below, if there is one.
+    pub below: Option<VolumeId>,
+    /// The smallest size in blocks that it had: blocks beyond are in no layer below.
+    pub least: u64,
+    /// Whether it is frozen: a snapshot, or once one.
+    pub frozen: bool,
+    /// Whether it was a snapshot that was deleted: only the layers above read its blocks.
+    pub nameless: bool,
+}
+
 /// A volume and where its map begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -144,6 +165,8 @@ pub struct Volume {
     pub deleted: bool,
     /// Where its blocks are to be.
     pub media: VolumeMedia,
+    /// What it has as a layer of a stack; `None` for a volume that is its only layer.
+    pub layer: Option<StackLayer>,
     /// Where the pages of the map of its map are: [`Volume::roots_for`] its size, in order.
     pub roots: Vec<MapEntry>,
 }

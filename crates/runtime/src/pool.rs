@@ -227,12 +227,27 @@ impl Pool {
     /// # Errors
     /// [`HostError`].
     pub fn create_volume(&self, name: VolumeName, blocks: u64) -> Result<Volume, HostError> {
+        self.make(HostRequest::CreateVolume { name, blocks })
+    }
+
+    /// Makes a snapshot of a volume: a volume `VOLUME@NAME` that shows what the volume has now, and takes no writes.
+    /// Durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn snapshot_volume(&self, of: VolumeId, name: VolumeName) -> Result<Volume, HostError> {
+        self.make(HostRequest::SnapshotVolume { volume: of, name })
+    }
+
+    fn make(&self, what: HostRequest<Buffer>) -> Result<Volume, HostError> {
         let _one = self.naming();
-        let what = HostRequest::CreateVolume { name: name.clone(), blocks };
         let Reply::Created(id) = self.carry_out(what)? else {
             unreachable!("that is what creation replies")
         };
-        let state = Arc::new(VolumeState::new(id, name, blocks, self.shared.clock.clone()));
+        let made =
+            self.look(move |view| view.engine.volumes().into_iter().find(|one| one.id == id));
+        let info = made.flatten().ok_or(HostError::Failed)?;
+        let state = Arc::new(VolumeState::of(info, self.shared.clock.clone()));
         self.shared.volumes().insert(id.0, Arc::clone(&state));
         Ok(Volume::new(Arc::clone(&self.shared), state))
     }
@@ -269,9 +284,14 @@ impl Pool {
     /// [`HostError`]; [`HostError::NameTaken`] if another volume has the name.
     pub fn rename_volume(&self, volume: VolumeId, name: VolumeName) -> Result<(), HostError> {
         let _one = self.naming();
-        self.carry_out(HostRequest::RenameVolume { volume, name: name.clone() })?;
-        if let Some(state) = self.shared.volumes().get(&volume.0) {
-            state.rename(name);
+        self.carry_out(HostRequest::RenameVolume { volume, name })?;
+        // Snapshots have the name of their volume in theirs.
+        let infos = self.look(|view| view.engine.volumes()).ok_or(HostError::Failed)?;
+        let volumes = self.shared.volumes();
+        for info in infos {
+            if let Some(state) = volumes.get(&info.id.0) {
+                state.rename(info.name);
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thermocline_format::VolumeName;
 use thermocline_nbd::Server;
 use thermocline_runtime::storage::Waker;
-use thermocline_runtime::{BareDrive, Poller, Pool, ServedLayer, Settings};
+use thermocline_runtime::{BareDrive, Poller, Pool, ServedLayer, Settings, Volume};
 use thermocline_target::{BlockTarget, Export, Granular};
 use thermocline_types::Bytes;
 
@@ -62,7 +62,11 @@ impl Backend {
             Backend::Pool(pool) => {
                 let names = pool.volume_names();
                 let volumes = names.iter().filter_map(|name| pool.volume(name.as_str()));
-                volumes.map(|one| export(one.name().as_str(), one, read_only)).collect()
+                let read_only = |one: &Volume| read_only || one.is_snapshot();
+                volumes
+                    .map(|one| (read_only(&one), one))
+                    .map(|(read_only, one)| export(one.name().as_str(), one, read_only))
+                    .collect()
             }
             Backend::Drive(drive) => {
                 let volumes = drive.volumes().iter().cloned();

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thermocline_format::VolumeMedia;
 
-use crate::control::{LimitChange, Media, Name, NewTrace, NewVolume, Size, Subject};
+use crate::control::{LimitChange, Media, Name, NewSnapshot, NewTrace, NewVolume, Size, Subject};
 use crate::sockets::{beside, escaped, server_of};
 use crate::{DeviceRequest, Error, ScrubPage, SuperblockReport, UnitsReport};
 
@@ -80,6 +80,15 @@ impl Serving {
         let new = NewVolume { name: name.to_owned(), size_bytes, reserve_bytes };
         let body = json(&new);
         self.ask("POST /volumes", &body)
+    }
+
+    /// Asks for a snapshot of a volume.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn snapshot(self, volume: &str, name: &str) -> Result<(), Error> {
+        let body = json(&NewSnapshot { snapshot: name.to_owned() });
+        self.ask(&format!("POST /volumes/{}", escaped(volume)), &body)
     }
 
     /// Asks for another size of a volume.

@@ -33,6 +33,8 @@ const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Change {
     /// `POST /volumes` with a [`NewVolume`].
     Create,
+    /// `POST /volumes/NAME` with a [`NewSnapshot`].
+    Snapshot(Subject),
     /// `PATCH /volumes/NAME` with a [`Size`], a [`Media`] or [`LimitChange`].
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
@@ -67,6 +69,13 @@ pub(crate) struct NewVolume {
     /// Bytes that the pool keeps writable for the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
+}
+
+/// Body of a snapshot.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSnapshot {
+    pub snapshot: String,
 }
 
 /// Body of a recording.
@@ -174,6 +183,7 @@ impl Change {
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
         match *method {
+            Method::POST => Some(Change::Snapshot(subject)),
             Method::PATCH => Some(Change::Alter(subject)),
             Method::DELETE => Some(Change::Delete(subject)),
             _ => None,
@@ -191,6 +201,14 @@ impl Change {
             Change::Create => {
                 let volume = create(&read(body, "no new volume")?, &*pool()?)?;
                 exports.add(tap.on(export(volume.name().as_str(), volume, false)));
+                Ok(())
+            }
+            Change::Snapshot(subject) => {
+                let NewSnapshot { snapshot } = read(body, "no new snapshot")?;
+                let name = VolumeName::for_new(&snapshot).map_err(Error::refused)?;
+                let pool = pool()?;
+                let volume = pool.snapshot_volume(subject.find(&pool)?.id(), name)?;
+                exports.add(tap.on(export(volume.name().as_str(), volume, true)));
                 Ok(())
             }
             Change::Alter(subject) => {
@@ -260,6 +278,14 @@ fn rename(subject: &Subject, to: &str, pool: &Pool, exports: &Exports) -> Result
     let name = VolumeName::for_new(to).map_err(Error::refused)?;
     pool.rename_volume(subject.find(pool)?.id(), name)?;
     exports.rename(&subject.name, to);
+    let of_snapshot = format!("{}@", subject.name);
+    for offer in exports.shown() {
+        let Some(own) = offer.name.strip_prefix(&of_snapshot) else { continue };
+        let renamed = format!("{to}@{own}");
+        if pool.volume(&offer.name).is_none() && pool.volume(&renamed).is_some() {
+            exports.rename(&offer.name, &renamed);
+        }
+    }
     Ok(())
 }
 
@@ -389,7 +415,7 @@ mod tests {
         }
         for (method, url) in [
             (Method::GET, "/volumes/main"),
-            (Method::PUT, "/volumes"),
+            (Method::PUT, "/volumes/main"),
             (Method::DELETE, "/status"),
             (Method::DELETE, "/volumes/%4"),
             (Method::DELETE, "/volumes/%FF"),

@@ -391,13 +391,15 @@ fn do_what_is_asked(
     let change = Change::asked_for(method, url);
     if let Some(change) = change.filter(|_| changes) {
         return match change.make(body, state) {
-            Ok(()) if change == Change::Create => plain(StatusCode::CREATED, "created"),
+            Ok(()) if matches!(change, Change::Create | Change::Snapshot(_)) => {
+                plain(StatusCode::CREATED, "created")
+            }
             Ok(()) => plain(StatusCode::OK, "done"),
             Err(error) => plain(StatusCode::CONFLICT, &state.why_not(error)),
         };
     }
     if *method != Method::GET {
-        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, PATCH /volumes/NAME, \
+        let text = "only GET; on the socket of a pool that is not read-only also POST /volumes, POST, PATCH and \
                     DELETE /volumes/NAME, POST /devices, POST and DELETE /trace, POST and DELETE /scrub";
         return plain(StatusCode::METHOD_NOT_ALLOWED, text);
     }

@@ -92,7 +92,7 @@ pub enum Method {
 impl Method {
     /// The methods in the order in which each seed goes through them: cheap ones first. Without *twice wrong member*,
     /// which is asked for by name.
-    pub const ALL: [Method; 28] = [
+    pub const ALL: [Method; 30] = [
         Method::Quiet,
         Method::Crashes,
         Method::FaultyCrashes,
@@ -108,6 +108,8 @@ impl Method {
         Method::ScrubHeals,
         Method::Situation(Situation::Members),
         Method::Situation(Situation::Reserved),
+        Method::Situation(Situation::Snapshots),
+        Method::Situation(Situation::FailingSnapshots),
         Method::Situation(Situation::Trims),
         Method::Situation(Situation::Crowded),
         Method::Situation(Situation::LongHoles),

@@ -344,6 +344,7 @@ impl Machine {
             volume: info.id,
             name: info.name,
             media: info.media,
+            snapshot_of: info.snapshot_of,
             blocks: vec![None; info.blocks as usize],
         };
         self.engine.volumes().into_iter().map(unseen).collect()
@@ -363,8 +364,8 @@ impl Machine {
                 let extent = Extent { volume: info.id, lba, blocks: length };
                 self.survey_run(extent, &mut blocks, &mut errors)?;
             }
-            let VolumeInfo { id: volume, name, media, .. } = info;
-            found.push(FoundVolume { volume, name, media, blocks });
+            let VolumeInfo { id: volume, name, media, snapshot_of, .. } = info;
+            found.push(FoundVolume { volume, name, media, snapshot_of, blocks });
         }
         let read = |at| {
             let per_block = self.disk.cache().media().geometry.logical_block().per_block();

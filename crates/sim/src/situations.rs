@@ -76,13 +76,18 @@ pub enum Situation {
     Reserved,
     /// Volumes that get one name after the other, while writes fail.
     Renaming,
+    /// Snapshots that are made, read and deleted while their volumes are written and trimmed: in one of four worlds in
+    /// a nearly full pool, in another with little memory for maps.
+    Snapshots,
+    /// The same, while writes fail.
+    FailingSnapshots,
     /// 100,000 units, and sparse volumes of several roots. A state takes a hundred times as long as elsewhere.
     ManyUnits,
 }
 
 impl Situation {
     /// All of them.
-    pub const ALL: [Situation; 17] = [
+    pub const ALL: [Situation; 19] = [
         Situation::Crowded,
         Situation::LongHoles,
         Situation::LateFailures,
@@ -99,6 +104,8 @@ impl Situation {
         Situation::TwiceWrong,
         Situation::Reserved,
         Situation::Renaming,
+        Situation::Snapshots,
+        Situation::FailingSnapshots,
         Situation::ManyUnits,
     ];
 
@@ -128,6 +135,8 @@ impl Situation {
             Situation::TwiceWrong => "twice wrong member",
             Situation::Reserved => "reserved room",
             Situation::Renaming => "new names",
+            Situation::Snapshots => "snapshots",
+            Situation::FailingSnapshots => "failing snapshots",
             Situation::ManyUnits => "100,000 units",
         }
     }
@@ -157,6 +166,7 @@ impl Situation {
             Situation::TwiceWrong => members(seed, &mut rng),
             Situation::Reserved => reserved(seed),
             Situation::Renaming => renaming(seed),
+            Situation::Snapshots | Situation::FailingSnapshots => snapshots(seed, &mut rng),
             Situation::ManyUnits => many_units(seed, &mut rng),
         }
     }
@@ -178,6 +188,11 @@ impl Situation {
                 let io = DeviceError::Io;
                 let fault = [Fault::Fail(io), Fault::FailLate(io)][seed as usize % 2];
                 vec![Rule { one_in: 4, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
+            }
+            Situation::FailingSnapshots => {
+                let io = DeviceError::Io;
+                let fault = [Fault::Fail(io), Fault::FailLate(io)][seed as usize % 2];
+                vec![Rule { one_in: 8, ..Rule::from_then_on(0, CommandKind::WriteChunk, fault) }]
             }
             Situation::Sparse => {
                 let kind = [CommandKind::Read, CommandKind::WriteChunk][seed as usize % 2];
@@ -261,6 +276,27 @@ fn renaming(seed: u64) -> Settings {
     settings.mix.most_blocks = 16;
     settings.mix.rename_one_in = 6;
     settings.requests = 300;
+    settings
+}
+
+fn snapshots(seed: u64, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::draw_plain(seed, Scale::Small);
+    settings.mix.weights = [100, 25, 10, 20, 2, 2, 4, 2, 1];
+    settings.mix.most_volumes = 1 + rng.below(2) as usize;
+    settings.mix.most_blocks = [1, 8, 32][rng.below(3) as usize];
+    settings.mix.hot_blocks = u64::MAX;
+    settings.mix.snapshots_one_in = 6 + rng.below(20);
+    settings.mix.rename_one_in = 60;
+    let capacity = settings.config.capacity_blocks(0);
+    let share = if seed % 4 == 1 { 60 + rng.below(40) } else { 10 + rng.below(30) };
+    settings.mix.total_blocks = (capacity * share / 100).max(16);
+    if seed % 4 == 2 {
+        settings.spread(rng);
+    } else {
+        settings.config.map_memory_bytes = 64 << 20;
+    }
+    settings.depth = 1 + rng.below(8) as usize;
+    settings.requests = 400;
     settings
 }
 

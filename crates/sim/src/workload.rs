@@ -31,8 +31,10 @@ pub enum Wish {
     FlushVolume(VolumeId),
     /// Create a volume with the given number of blocks.
     Create(u64),
-    /// Delete a volume.
+    /// Delete a volume or a snapshot.
     Delete(VolumeId),
+    /// Make a snapshot of a volume.
+    Snapshot(VolumeId),
     /// Give a volume another size in blocks.
     Resize(VolumeId, u64),
     /// Give a volume another name.
@@ -68,6 +70,8 @@ pub struct Mix {
     pub(crate) media_one_in: u64,
     /// Mean number of requests per new name of a volume; 0 for no new names.
     pub(crate) rename_one_in: u64,
+    /// Mean number of requests per request about snapshots; 0 for none.
+    pub(crate) snapshots_one_in: u64,
 }
 
 impl Mix {
@@ -92,6 +96,31 @@ impl Mix {
             most_volumes: 1 + rng.below(3) as usize,
             media_one_in: 0,
             rename_one_in: 0,
+            snapshots_one_in: 0,
+        }
+    }
+
+    /// The next request if it is about snapshots: of one of `volumes`, or about one of `snapshots`.
+    pub fn of_snapshots(
+        &self,
+        rng: &mut Rng,
+        volumes: &[(VolumeId, u64)],
+        snapshots: &[(VolumeId, u64)],
+    ) -> Option<Wish> {
+        if volumes.is_empty() || self.snapshots_one_in == 0 || rng.below(self.snapshots_one_in) > 0
+        {
+            return None;
+        }
+        let (volume, _) = volumes[rng.below(volumes.len() as u64) as usize];
+        let kind = rng.below(4);
+        if snapshots.is_empty() || kind == 0 {
+            return Some(Wish::Snapshot(volume));
+        }
+        let (snapshot, blocks) = snapshots[rng.below(snapshots.len() as u64) as usize];
+        match kind {
+            1 => Some(Wish::Delete(snapshot)),
+            _ if blocks == 0 => None,
+            _ => Some(Wish::Read(self.extent(rng, snapshot, blocks))),
         }
     }
 

@@ -8,6 +8,7 @@ mod judge;
 mod member;
 mod reserves;
 mod rest;
+mod wishes;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,11 +16,11 @@ use std::rc::Rc;
 use thermocline_engine::{
     Config, Extent, HostError, HostRequest, Notice, Rejected, Reply, RequestId,
 };
-use thermocline_format::{DeviceState, VolumeId, VolumeName};
+use thermocline_format::{DeviceState, VolumeId};
 use thermocline_types::{Rng, UnitId};
 
 use crate::damage::blocks_on;
-use crate::data::{Arena, Content, Data, Stamp};
+use crate::data::{Arena, Content, Data};
 use crate::disk::{CrashState, Disk, Image};
 use crate::faults::{Injector, Rule};
 use crate::machine::{Event, Machine, PATIENCE, Trouble};
@@ -65,6 +66,7 @@ enum Pending {
         sizes: u64,
     },
     Create(WriteNumber),
+    Snapshot(WriteNumber),
     Flush(PendingFlush),
     Read {
         read: PendingRead,
@@ -311,7 +313,7 @@ impl World {
         if volumes.is_empty() && self.model.sizes_open() {
             return false;
         }
-        let wish = self.settings.mix.next(&mut self.rng, &volumes);
+        let wish = self.draw(&volumes);
         if matches!(wish, Wish::Close) && !self.pending.is_empty() {
             return false;
         }
@@ -371,79 +373,10 @@ impl World {
         }
     }
 
-    fn request(&mut self, wish: Wish) -> (HostRequest<Data>, Pending) {
-        match wish {
-            Wish::Write { extent, fua, handle } => {
-                let version = self.model.begin_change(extent, false);
-                let data = self.stamped(extent, version);
-                let request = HostRequest::Write { extent, data, fua, handle };
-                (request, self.change(version, fua))
-            }
-            Wish::Trim { extent, fua } => {
-                let version = self.model.begin_change(extent, true);
-                (HostRequest::Trim { extent, fua }, self.change(version, fua))
-            }
-            Wish::Read(extent) => {
-                let into = Data::zeros(&self.arena, extent.blocks as u32);
-                let read = self.model.begin_read(extent);
-                let sizes = self.model.size_changes();
-                let request = HostRequest::Read { extent, into: into.clone() };
-                let since = self.machine.disk.cache().next_change();
-                (request, Pending::Read { read, into, sizes, since })
-            }
-            Wish::Flush => (HostRequest::Flush, Pending::Flush(self.model.begin_flush(None))),
-            Wish::FlushVolume(volume) => {
-                let flush = self.model.begin_flush(Some(volume));
-                (HostRequest::FlushVolume { volume }, Pending::Flush(flush))
-            }
-            Wish::Create(blocks) => {
-                let name = self.new_name();
-                let version = self.model.begin_create(name.clone(), blocks);
-                (HostRequest::CreateVolume { name, blocks }, Pending::Create(version))
-            }
-            Wish::Delete(volume) => {
-                let version = self.model.begin_size(volume, None);
-                (HostRequest::DeleteVolume { volume }, self.change(version, true))
-            }
-            Wish::Resize(volume, blocks) => {
-                let version = self.model.begin_size(volume, Some(blocks));
-                (HostRequest::ResizeVolume { volume, blocks }, self.change(version, true))
-            }
-            Wish::Rename(volume) => {
-                let name = self.new_name();
-                let version = self.model.begin_rename(volume, name.clone());
-                (HostRequest::RenameVolume { volume, name }, self.change(version, true))
-            }
-            Wish::Media(volume, media) => {
-                let version = self.model.begin_media(volume, media);
-                (HostRequest::SetMedia { volume, media }, self.change(version, true))
-            }
-            Wish::Scrub => (HostRequest::Scrub, Pending::Scrub),
-            Wish::Close => (HostRequest::Close, Pending::Close),
-        }
-    }
-
-    /// A name that no volume had before.
-    fn new_name(&self) -> VolumeName {
-        let text = format!("volume {}", self.issued);
-        VolumeName::new(&text).expect("a short name of plain characters")
-    }
-
-    fn change(&self, version: WriteNumber, durable: bool) -> Pending {
-        Pending::Change { version, durable, sizes: self.model.size_changes() }
-    }
-
-    fn stamped(&self, extent: Extent, version: WriteNumber) -> Data {
-        let stamp =
-            |lba| Stamp { volume: extent.volume, lba: thermocline_types::Lba(lba), version };
-        let lbas = extent.lba..extent.lba + extent.blocks;
-        Data::new(&self.arena, lbas.map(|lba| self.arena.user(stamp(lba))))
-    }
-
     fn rejected(&mut self, pending: Pending, why: Rejected) {
         match pending {
             Pending::Change { version, .. } => self.model.cancel(version),
-            Pending::Create(version) => self.model.cancel(version),
+            Pending::Create(version) | Pending::Snapshot(version) => self.model.cancel(version),
             Pending::Read { read, .. } => self.model.drop_read(read),
             Pending::Flush(_) | Pending::Scrub | Pending::Close | Pending::Nonsense => {}
         }
@@ -478,6 +411,13 @@ impl World {
                 self.wrong.push(format!("creation {version} was answered without a volume"));
             }
             (Pending::Create(version), Err(_)) => self.model.end_create(version, None),
+            (Pending::Snapshot(version), Ok(Reply::Created(id))) => {
+                self.model.end_snapshot(version, Some(id));
+            }
+            (Pending::Snapshot(version), Ok(_) | Err(HostError::Failed)) => {
+                self.model.end_snapshot(version, None);
+            }
+            (Pending::Snapshot(version), Err(_)) => self.model.cancel(version),
             (Pending::Flush(flush), Ok(_)) => self.model.end_flush(flush),
             (Pending::Read { read, into, .. }, Ok(_)) => {
                 let arena = Rc::clone(&self.arena);

@@ -208,14 +208,17 @@ pub(crate) fn of_host(error: HostError) -> ErrorKind {
     match error {
         HostError::NoVolume(_) => ErrorKind::NoVolume,
         HostError::OutOfRange => ErrorKind::OutOfRange,
-        HostError::NameTaken => ErrorKind::Name,
+        HostError::NameTaken | HostError::LongName => ErrorKind::Name,
         HostError::NoSpace
         | HostError::NothingToReserve { .. }
         | HostError::NoMemory { .. }
         | HostError::TooManyVolumes
+        | HostError::TooManySnapshots
         | HostError::VolumeTooLarge
         | HostError::TooManyRoots { .. } => ErrorKind::NoSpace,
-        HostError::NoFastDevice => ErrorKind::Unsupported,
+        HostError::NoFastDevice | HostError::ReadOnly | HostError::HasSnapshots => {
+            ErrorKind::Unsupported
+        }
         _ => ErrorKind::Io,
     }
 }

@@ -24,7 +24,11 @@ pub enum Command {
     /// Create a volume; writes allocate its space. A served pool serves the volume at once
     #[command(after_help = example("create pool.toml backup 16MiB"))]
     Create(CreateArgs),
-    /// List the volumes
+    /// Keep what a volume has now as a read-only volume `VOLUME@NAME`, be its pool served or not; `volume delete`
+    /// removes it. A volume shares all blocks with its snapshots that it has not written since
+    #[command(after_help = example("snapshot pool.toml main monday"))]
+    Snapshot(SnapshotArgs),
+    /// List the volumes and their snapshots
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
     /// Change the size of a volume, be its pool served or not; what is beyond a smaller size is gone, if that is wanted
@@ -47,7 +51,7 @@ pub enum Command {
     /// Give up blocks of a volume that cannot be read, so that their units come free; with the pool stopped
     #[command(after_help = give_up::help())]
     GiveUp(give_up::GiveUpArgs),
-    /// Delete a volume and all that is in it, be its pool served or not
+    /// Delete a volume and all that is in it, or a snapshot, be its pool served or not
     #[command(after_help = example("delete pool.toml backup --yes-destroy backup"))]
     Delete(DeleteArgs),
 }
@@ -77,6 +81,18 @@ pub struct CreateArgs {
     /// Keep so many bytes writable for it, such as 10GiB, until the service ends; the settings state it for good
     #[arg(long, value_name = "BYTES")]
     reserve: Option<Bytes>,
+}
+
+/// Arguments of `volume snapshot`.
+#[derive(Args)]
+pub struct SnapshotArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Name of the volume
+    volume: String,
+    /// Name of the snapshot, without the name of the volume
+    name: String,
 }
 
 /// Arguments of `volume resize`.
@@ -196,6 +212,7 @@ impl Listed {
 pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => create(args),
+        Command::Snapshot(args) => snapshot(args),
         Command::Resize(args) => resize(args),
         Command::Rename(args) => rename(args),
         Command::Media(args) => media(args),
@@ -219,6 +236,20 @@ fn create(args: &CreateArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     print(&format!("volume `{name}` of {size}{}\n", promised(room)))
+}
+
+fn snapshot(args: &SnapshotArgs) -> anyhow::Result<ExitCode> {
+    let SnapshotArgs { settings, volume, name } = args;
+    let new = VolumeName::for_new(name)?;
+    change(
+        settings,
+        |server| server.snapshot(volume, name),
+        |pool| {
+            let volume = pool.volume(Some(volume))?.id;
+            pool.ask(HostRequest::SnapshotVolume { volume, name: new })
+        },
+    )?;
+    print(&format!("`{volume}@{name}` is a snapshot of volume `{volume}`\n"))
 }
 
 /// Advice about the place of a reserve.

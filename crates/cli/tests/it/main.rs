@@ -44,6 +44,7 @@ mod serve_raid;
 mod serve_record;
 mod serve_scrubs;
 mod serve_settings;
+mod serve_snapshots;
 mod serve_totals;
 mod serve_volumes;
 mod specs;

@@ -399,6 +399,7 @@ impl Checkpointer {
             blocks: map.blocks,
             deleted: map.deleted,
             media: map.media,
+            layer: p.volumes.layer_of(map),
             roots: map.roots_at().collect(),
         });
         let record = Superblock {
@@ -409,6 +410,7 @@ impl Checkpointer {
             patches,
             vain: 0,
             flushed: p.flushed_since(sequence),
+            snapshots: p.snapshots,
             next_volume: p.volumes.next_id(),
             volumes: volumes.collect(),
             open_units: table.into_values().collect(),

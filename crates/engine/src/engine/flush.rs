@@ -21,7 +21,11 @@ impl<P: Payload> Parts<P> {
 
     /// Answers a flush of a volume when all of it that was complete before is durable.
     pub(crate) fn flush_volume(&mut self, request: u32, volume: VolumeId) {
-        let Some(index) = self.volumes.index(volume).filter(|_| self.config.write_cache) else {
+        // Blocks of a volume with snapshots may wait for a layer below.
+        let alone = |index: &u16| self.volumes.map(*index).layer.below.is_none();
+        let Some(index) =
+            self.volumes.index(volume).filter(|_| self.config.write_cache).filter(alone)
+        else {
             return self.flush(request);
         };
         let leaves = bug!(self.config, VolumeFlushLeavesStage);

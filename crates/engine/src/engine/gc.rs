@@ -329,7 +329,7 @@ impl<P: Payload> Collector<P> {
         for run in header.entries.chunk_by(same) {
             let blocks = run.iter().filter(|entry| entry.has_block()).count() as u32;
             if let Some(id) = run.first().and_then(volume_of)
-                && let Some(volume) = p.volumes.index(id)
+                && let Some(volume) = p.volumes.layer(id)
             {
                 self.find_valid_run(p, job, (chunk, run), (volume, id), (places, number));
             }

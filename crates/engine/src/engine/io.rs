@@ -59,21 +59,22 @@ impl<P: Payload> Parts<P> {
             Ok(volume) => volume,
             Err(error) => return self.request_progress(request, 1, Some(error)),
         };
-        match self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read) {
+        let (layer, loaded, held) = self.loaded_through(volume, extent);
+        match loaded {
             Loaded::Yes => {}
             Loaded::Wait(page) => {
-                return self.park(volume, page, Waits::Read { request, extent, into });
+                return self.park((layer, page), Waits::Read { request, extent, into }, held);
             }
             Loaded::NoRoom => {
                 return self.await_memory(Waits::Read { request, extent, into }, tried);
             }
             Loaded::No(page) if tried != Tried::Page => {
                 // An earlier read of the page failed: the page may be readable by now.
-                self.pages.forget(volume, page);
+                self.pages.forget(layer, page);
                 return self.read_again(request, extent, into, tried);
             }
             Loaded::No(page) => {
-                let error = self.damaged_page(volume, page);
+                let error = self.damaged_page(layer, page);
                 return self.request_progress(request, 1, Some(error));
             }
         }
@@ -81,12 +82,14 @@ impl<P: Payload> Parts<P> {
         let (mut run, mut error): (Option<Run>, _) = (None, None);
         for index in 0..extent.blocks as u32 {
             let lba = extent.lba + u64::from(index);
-            let mapping = self.volumes.map(volume).look_up(lba).expect("its page was loaded");
+            let (layer, mapping) = self.volumes.find(volume, lba);
+            let mapping = mapping.expect("its page was loaded");
             if mapping == Mapping::At(Value::LOST) {
                 error = Some(HostError::Lost);
             }
             let place = self.read_block(mapping, index, &into);
-            let place = place.map(|(at, value)| (at, value.of_bytes(extent.volume, lba)));
+            let layer = self.volumes.map(layer).id;
+            let place = place.map(|(at, value)| (at, value.of_bytes(layer, lba)));
             let next = run.take();
             run = match (next, place) {
                 (Some(mut run), Some((at, value)))
@@ -116,7 +119,7 @@ impl<P: Payload> Parts<P> {
     /// Serves block `index` of a read from memory, or tells where it is on media.
     fn read_block(&self, mapping: Mapping, index: u32, into: &P) -> Option<(Location, Value)> {
         match mapping {
-            Mapping::Unmapped => into.slice(index, 1).fill_zero(),
+            Mapping::Unmapped | Mapping::At(Value::HOLE) => into.slice(index, 1).fill_zero(),
             Mapping::Staged(slot) => {
                 into.slice(index, 1).copy_block(&self.cache.block(slot).payload);
             }
@@ -223,7 +226,11 @@ impl<P: Payload> Parts<P> {
                 return true;
             }
             Staging::AfterPage(volume, page) => {
-                self.park(volume, page, Waits::Write { request, extent, data, handle });
+                self.park(
+                    (volume, page),
+                    Waits::Write { request, extent, data, handle },
+                    Vec::new(),
+                );
             }
             Staging::WithMemory => {
                 self.await_memory(Waits::Write { request, extent, data, handle }, tried);
@@ -244,7 +251,7 @@ impl<P: Payload> Parts<P> {
     /// Finds out whether blocks can be staged, and counts those among the mapped that are new, if they can.
     #[inline]
     fn prepare(&mut self, extent: Extent) -> Staging {
-        let volume = match self.locate(extent) {
+        let volume = match self.locate_for_writing(extent) {
             Ok(volume) => volume,
             Err(error) => return Staging::Never(error),
         };
@@ -258,7 +265,7 @@ impl<P: Payload> Parts<P> {
         for lba in from..end {
             match map.look_up(lba) {
                 None => unknown += 1,
-                Some(Mapping::Unmapped | Mapping::At(Value::LOST)) => new += 1,
+                Some(Mapping::Unmapped | Mapping::At(Value::LOST | Value::HOLE)) => new += 1,
                 Some(_) => {}
             }
         }
@@ -286,6 +293,10 @@ impl<P: Payload> Parts<P> {
         }
         if self.volumes.are_going() {
             mark!(WriteAwaitsDeletion);
+            return Staging::WithMemory;
+        }
+        if self.awaits_walk() {
+            mark!(WriteAwaitsWalk);
             return Staging::WithMemory;
         }
         if self.volumes.tally().doubled > 0 && !self.pages.counted_since(self.stats.checkpoints) {
@@ -328,7 +339,7 @@ impl<P: Payload> Parts<P> {
             Some(Mapping::At(value)) => Some(value),
             Some(Mapping::Staged(slot)) => self.cache.block(slot).old,
         };
-        let there = old.filter(|value| !value.is_lost());
+        let there = old.filter(|value| !value.is_nowhere());
         let unit = there.map(|value| self.addresses.location(value.address()).unit);
         let (in_pool, now) = (Lba(base + lba), self.host_writes);
         let write = Write { lba: in_pool, handle, now, part, old: unit };

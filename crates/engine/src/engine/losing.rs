@@ -73,7 +73,7 @@ impl Losing {
     /// be elsewhere soon.
     fn lose_page<P: Payload>(&mut self, p: &mut Parts<P>, volume: u16, page: u64) {
         let map = p.volumes.map(volume);
-        let (id, end) = (map.id, ((page + 1) * PAGE).min(map.blocks));
+        let (id, end) = (map.user, ((page + 1) * PAGE).min(map.blocks));
         let mut run: Option<Extent> = None;
         for lba in page * PAGE..end {
             let at = p.volumes.map(volume).get(lba);

@@ -459,7 +459,9 @@ impl<P: Payload> Recovery<P> {
         let Ok(Done::Page(bytes)) = done else { return Err(OpenError::MapDamaged(at)) };
         let page = MapPage::decode(bytes.as_slice(), id, parent, &geometry);
         // Blocks are lost, pages never are.
-        let page = page.ok().filter(|MapPage(pages)| !pages.iter().any(|page| page.is_lost()));
+        let page = page.ok().filter(|MapPage(pages)| {
+            !pages.iter().any(|page| page.is_nowhere() && !page.is_unmapped())
+        });
         mark!(RootDamaged if page.is_none());
         let Some(MapPage(pages)) = page else { return Err(OpenError::MapDamaged(at)) };
         p.keeps_pages(&*pages)?;
@@ -485,6 +487,7 @@ impl<P: Payload> Recovery<P> {
 
     /// Finds what the tail says of pages that could not be read when the record was written.
     fn find_placed(&mut self, p: &mut Parts<P>) {
+        self.make_layers(p);
         let number = self.record.as_ref().expect("a superblock was chosen").patches;
         if self.recount {
             self.count_all(p);

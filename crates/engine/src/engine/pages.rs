@@ -5,12 +5,12 @@ use thermocline_types::Version;
 
 use crate::device::DeviceCmd;
 use crate::engine::{Op, Parts, Phase};
-use crate::map::{FRAME_BYTES, PAGE, Presence, VolumeMap, Wanted};
+use crate::map::{FRAME_BYTES, Mapping, PAGE, Presence, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{Background, LOADS, Loaded, Tried, WORDS, Waits};
 use crate::payload::Payload;
-use crate::request::{Action, HostError, Notice};
+use crate::request::{Action, Extent, HostError, Notice};
 use crate::volumes::Walk;
 
 impl<P: Payload> Parts<P> {
@@ -94,13 +94,43 @@ impl<P: Payload> Parts<P> {
         self.device(op, DeviceCmd::ReadPage { at, version: Version::AS_READ });
     }
 
-    /// Parks a request until `page` is read; the request's other page stays in memory.
-    pub(crate) fn park(&mut self, volume: u16, page: u64, what: Waits<P>) {
+    /// As [`Parts::loaded`] for a read, of all layers that have blocks of `extent` in the volume at `top`. Also returns
+    /// the layer that the answer is about, and the pages of the layers above it.
+    pub(crate) fn loaded_through(
+        &mut self,
+        top: u16,
+        extent: Extent,
+    ) -> (u16, Loaded, Vec<(u16, u64)>) {
+        let (from, mut end) = (extent.lba, extent.lba + extent.blocks);
+        let (mut layer, mut held) = (top, Vec::new());
+        let loaded = loop {
+            let loaded = self.loaded(layer, from, end, Share::Read);
+            let map = self.volumes.map(layer);
+            let Some(below) = map.layer.below.filter(|_| matches!(loaded, Loaded::Yes)) else {
+                break loaded;
+            };
+            let pages = (from / PAGE..end.div_ceil(PAGE)).map(|page| (layer, page));
+            let through = end.min(map.layer.least).min(self.volumes.map(below).blocks);
+            let falls = |lba: u64| map.look_up(lba) == Some(Mapping::Unmapped);
+            if !(from..through).any(falls) {
+                break loaded;
+            }
+            // What was found must stay until all is.
+            held.extend(pages.inspect(|page| self.pages.hold(*page)));
+            (layer, end) = (below, through);
+        };
+        self.pages.let_go(&held);
+        (layer, loaded, held)
+    }
+
+    /// Parks a request until a page is read; the request's other pages there, and those that are `held` for it, stay in
+    /// memory.
+    pub(crate) fn park(&mut self, page: (u16, u64), what: Waits<P>, mut held: Vec<(u16, u64)>) {
         mark!(RequestWaits);
         let (Waits::Read { extent, .. } | Waits::Write { extent, .. }) = &what;
         let pages = extent.lba / PAGE..(extent.lba + extent.blocks).div_ceil(PAGE);
-        let held = pages.filter(|other| *other != page).map(|other| (volume, other)).next();
-        self.pages.park((volume, page), what, held);
+        held.extend(pages.map(|other| (page.0, other)).filter(|other| *other != page));
+        self.pages.park(page, what, held);
     }
 
     /// Parks what waits for memory; first, if it waited already.

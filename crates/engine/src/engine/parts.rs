@@ -107,6 +107,8 @@ pub(crate) struct Parts<P: Payload> {
     pub(crate) destage: Destage,
     /// Why the next checkpoint is due.
     pub(crate) due: Due,
+    /// Whether the pool has, had, or is about to have a snapshot.
+    pub(crate) snapshots: bool,
     /// Whether what hosts write is kept from fast devices.
     pub(crate) spares_fast: bool,
     /// Blocks written by the host, the clock of placement and victim policies.
@@ -157,6 +159,7 @@ impl<P: Payload> Parts<P> {
             collection: Collection::default(),
             destage: Destage::new(config.destage),
             due: Due::default(),
+            snapshots: false,
             spares_fast: false,
             host_writes: 0,
             rng: Rng::new(seed),
@@ -171,7 +174,7 @@ impl<P: Payload> Parts<P> {
     /// Whether what a value means was on a device that is lost.
     pub(crate) fn is_on_lost(&self, value: Value) -> bool {
         let geometry = &self.config.geometry;
-        !value.is_lost() && geometry.state_of(self.unit_of(value)) == DeviceState::Lost
+        !value.is_nowhere() && geometry.state_of(self.unit_of(value)) == DeviceState::Lost
     }
 
     /// An error if one of the pages is on a lost device.
@@ -205,6 +208,17 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::OutOfRange);
         }
         Ok(volume)
+    }
+
+    /// As [`Parts::locate`]; an error for a snapshot.
+    pub(crate) fn locate_for_writing(&self, extent: Extent) -> Result<u16, HostError> {
+        let volume = self.locate(extent)?;
+        let layer = &self.volumes.map(volume).layer;
+        match layer.below {
+            Some(below) if bug!(self.config, SnapshotSharesTop) => Ok(below),
+            _ if layer.frozen => Err(HostError::ReadOnly),
+            _ => Ok(volume),
+        }
     }
 
     /// Whether block `index` of what was read from `at` on passes: as read or, for the header of a chunk, as the block
@@ -274,7 +288,7 @@ impl<P: Payload> Parts<P> {
     pub(crate) fn extent_of_page(&self, volume: u16, page: u64) -> Extent {
         let map = self.volumes.map(volume);
         let lba = page * PAGE;
-        Extent { volume: map.id, lba, blocks: PAGE.min(map.blocks.saturating_sub(lba)) }
+        Extent { volume: map.user, lba, blocks: PAGE.min(map.blocks.saturating_sub(lba)) }
     }
 
     /// The error of a request for blocks of a damaged page.

@@ -46,16 +46,17 @@ impl<P: Payload> Engine<P> {
         waiting + self.parts.stats.host_blocks_written - self.parts.durability.host_blocks()
     }
 
-    /// The volumes, by rising identifier.
+    /// The volumes and their snapshots, by rising identifier.
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let info = |map: &VolumeMap| {
-            let VolumeMap { id, blocks, media, reserve, traffic, .. } = *map;
-            let mapped =
-                self.parts.volumes.index(id).map_or(0, |index| self.parts.volumes.in_use(index));
-            VolumeInfo { id, name: map.name.clone(), blocks, media, mapped, reserve, traffic }
+        let volumes = &self.parts.volumes;
+        let info = |index: u16| {
+            let VolumeMap { user: id, blocks, media, reserve, traffic, .. } = *volumes.map(index);
+            let (name, mapped) = (volumes.name(index), volumes.in_use(index));
+            let snapshot_of = volumes.snapshot_of(index).map(|top| volumes.map(top).user);
+            VolumeInfo { id, name, blocks, media, snapshot_of, mapped, reserve, traffic }
         };
-        self.parts.volumes.alive().into_iter().map(info).collect()
+        volumes.users().map(info).collect()
     }
 
     /// Identity of the pool; all zeros before a superblock was found.

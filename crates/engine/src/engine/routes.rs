@@ -50,6 +50,7 @@ impl<P: Payload> Engine<P> {
                 Then::Host { request } => self.parts.request_progress(request, 1, None),
                 Then::Release { units } => self.parts.reset_released(&units),
                 Then::Scrub => self.scrubber.goes_on(),
+                Then::Covered => self.layers.covers_durably(),
                 Then::Dead => self.parts.space.dead_flushed(),
                 Then::Pages { target } => self.checkpointer.pages_durable(&mut self.parts, target),
                 Then::Superblock => self.superblock_durable(),
@@ -185,7 +186,7 @@ impl<P: Payload> Engine<P> {
     }
 
     fn unpark(&mut self, Parked { what, held }: Parked<P>, tried: Tried) {
-        self.parts.pages.let_go(held);
+        self.parts.pages.let_go(&held);
         match what {
             Waits::Read { request, extent, into } => {
                 self.parts.read_again(request, extent, into, tried);
@@ -260,7 +261,7 @@ impl<P: Payload> Engine<P> {
                     None => map.set(staged.lba, Mapping::Unmapped),
                     Some(old) => map.set(staged.lba, Mapping::At(old)),
                 }
-                self.parts.volumes.map_less(u64::from(staged.old.is_none_or(Value::is_lost)));
+                self.parts.volumes.map_less(u64::from(staged.old.is_none_or(Value::is_nowhere)));
             }
             for owner in staged.owners.each() {
                 match *owner {
@@ -338,6 +339,7 @@ impl<P: Payload> Engine<P> {
             self.parts.request_progress(request, 1, Some(HostError::Failed));
         }
         self.trimmer.fail(&mut self.parts);
+        self.layers.fail(&mut self.parts);
         self.parts.pages_failed();
         self.collector.unpin_all(&mut self.parts);
         self.tell_open();

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use crate::engine::Parts;
-use crate::map::{Mapping, PAGE};
+use crate::map::{Mapping, PAGE, Value};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 
@@ -22,13 +22,20 @@ pub struct Run {
 impl<P: Payload> Parts<P> {
     /// As [`crate::Engine::runs`].
     pub(crate) fn runs(&self, extent: Extent, count: usize) -> Result<Vec<Run>, HostError> {
-        let map = self.volumes.map(self.locate(extent)?);
+        let volume = self.locate(extent)?;
+        let blank = |page: u64| {
+            self.volumes.map(volume).is_blank(page) && !self.volumes.is_below(volume, page)
+        };
         let mut runs: Vec<Run> = Vec::new();
         let (mut lba, end) = (extent.lba, extent.lba + extent.blocks.min(LOOKED_AT));
         while lba < end {
-            let (mapped, blocks) = match map.is_blank(lba / PAGE) {
+            let (mapped, blocks) = match blank(lba / PAGE) {
                 true => (false, end.min((lba / PAGE + 1) * PAGE) - lba),
-                false => (map.look_up(lba) != Some(Mapping::Unmapped), 1),
+                false => {
+                    let (_, mapping) = self.volumes.find(volume, lba);
+                    let nothing = [Mapping::Unmapped, Mapping::At(Value::HOLE)];
+                    (mapping.is_none_or(|mapping| !nothing.contains(&mapping)), 1)
+                }
             };
             match runs.last_mut() {
                 Some(run) if run.mapped == mapped => run.blocks += blocks,

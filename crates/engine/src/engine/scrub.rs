@@ -336,7 +336,7 @@ impl Scrubber {
 impl Scrub {
     /// Whether the map page of a block can be looked at; requests a missing page. `None` if the page is damaged.
     fn page_of<P: Payload>(&self, p: &mut Parts<P>, block: Counted) -> Option<bool> {
-        let Some(volume) = p.volumes.index(block.volume).filter(|_| block.volume.is_user()) else {
+        let Some(volume) = p.volumes.layer(block.volume).filter(|_| block.volume.is_user()) else {
             return Some(true);
         };
         let lba = block.lba.0;

@@ -5,19 +5,19 @@
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::ops::Range;
 
 use thermocline_format::{Entry, VolumeId};
 use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::engine::Parts;
-use crate::map::{Mapping, PAGE, Said, Value};
+use crate::map::{PAGE, Said};
 use crate::marks::mark;
 use crate::memory::Share;
 use crate::pages::{Loaded, Needs, PAGES};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
-use crate::volumes::PageCursor;
 use crate::write_cache::Owner;
 
 /// Blocks on their way to being unmapped.
@@ -41,6 +41,22 @@ pub(crate) enum Afterwards {
     Forget,
 }
 
+/// Runs of blocks that were unmapped, and whether holes were made of them.
+#[derive(Debug, Default)]
+struct Runs(Vec<(Range<u64>, bool)>);
+
+impl Runs {
+    /// Adds blocks behind all others.
+    fn add(&mut self, blocks: Range<u64>, hole: bool) {
+        match self.0.last_mut() {
+            Some((last, same)) if *same == hole && last.end == blocks.start => {
+                last.end = blocks.end;
+            }
+            _ => self.0.push((blocks, hole)),
+        }
+    }
+}
+
 /// Blocks to be unmapped, in the order of the requests.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
@@ -49,7 +65,7 @@ pub(crate) struct Trimmer {
 
 impl Trimmer {
     pub(crate) fn trim<P: Payload>(&mut self, p: &mut Parts<P>, request: u32, extent: Extent) {
-        let volume = match p.locate(extent) {
+        let volume = match p.locate_for_writing(extent) {
             Ok(volume) => volume,
             Err(error) => return p.request_progress(request, 1, Some(error)),
         };
@@ -97,6 +113,7 @@ impl Trimmer {
         let end = work.end.min((work.next / PAGE + PAGES) * PAGE);
         let mut from = work.next;
         let mut waiting = Vec::new();
+        let mut runs = Runs::default();
         let mut stuck = false;
         let mapped = p.volumes.mapped();
         while from < end {
@@ -119,7 +136,7 @@ impl Trimmer {
                     let error = p.damaged_page(work.volume, page);
                     if let Some(request) = work.request {
                         p.pages.need(Needs::Trim, None);
-                        self.log_trim(p, &work, work.next, from, waiting);
+                        self.log_trim(p, &work, runs, waiting);
                         p.request_progress(request, 1, Some(error));
                         return true;
                     }
@@ -127,7 +144,14 @@ impl Trimmer {
                     p.stats.lost_pages += 1;
                 }
             }
-            self.unmap(p, work.volume, from, until, &mut waiting);
+            let hole = self.makes_holes(p, &work, from / PAGE);
+            if hole && !p.has_room_for_page(work.volume, from / PAGE) {
+                mark!(HoleWaitsForMemory);
+                stuck = true;
+                break;
+            }
+            self.unmap(p, work.volume, from..until, hole, &mut waiting);
+            runs.add(from..until, hole);
             from = until;
         }
         if !stuck {
@@ -137,7 +161,7 @@ impl Trimmer {
         let worked = from > work.next;
         // Nobody asks for a word about the parts of a deleted volume that nothing was in.
         if work.request.is_some() || p.volumes.mapped() < mapped {
-            self.log_trim(p, &work, work.next, from, waiting);
+            self.log_trim(p, &work, runs, waiting);
         }
         work.next = from;
         if work.next == work.end
@@ -151,71 +175,50 @@ impl Trimmer {
         worked && !stuck
     }
 
-    /// Unmaps blocks of one page; Owners of staged blocks are appended to `waiting`. In an unreadable page, only the
-    /// blocks of its patch are unmapped.
+    /// Whether a layer below may have blocks in a page, so that they must be hidden.
+    fn makes_holes<P: Payload>(&self, p: &Parts<P>, work: &Unmapping, page: u64) -> bool {
+        work.afterwards != Afterwards::Forget
+            && p.volumes.is_below(work.volume, page)
+            && !bug!(p.config, TrimWithoutHole)
+    }
+
+    /// Unmaps blocks of one page, or makes holes of them; Owners of staged blocks are appended to `waiting`. In an
+    /// unreadable page, only the blocks of its patch are unmapped.
     fn unmap<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
         volume: u16,
-        from: u64,
-        until: u64,
+        blocks: Range<u64>,
+        hole: bool,
         waiting: &mut Vec<Owner>,
     ) {
-        if p.volumes.map(volume).is_blank(from / PAGE) {
+        let page = blocks.start / PAGE;
+        if p.volumes.map(volume).is_blank(page) && !hole {
             p.stats.looked_at += 1;
-        } else if p.volumes.map(volume).is_loaded(from / PAGE) {
-            p.stats.looked_at += until - from;
-            for lba in from..until {
-                self.unmap_block(p, volume, lba, p.volumes.map(volume).get(lba), waiting);
+        } else if p.volumes.map(volume).is_loaded(page) {
+            p.stats.looked_at += blocks.end - blocks.start;
+            for lba in blocks {
+                p.unmap_block(volume, lba, p.volumes.map(volume).get(lba), hole, waiting);
             }
-            p.volumes.map_mut(volume).release(from / PAGE);
+            p.volumes.map_mut(volume).release(page);
         } else {
-            let said: Vec<Said> = p.volumes.map(volume).all_said(from / PAGE).collect();
+            let said: Vec<Said> = p.volumes.map(volume).all_said(page).collect();
             for Said { lba, mapping, .. } in said {
-                self.unmap_block(p, volume, lba, mapping, waiting);
+                p.unmap_block(volume, lba, mapping, false, waiting);
             }
         }
     }
 
-    fn unmap_block<P: Payload>(
-        &mut self,
-        p: &mut Parts<P>,
-        volume: u16,
-        lba: u64,
-        mapping: Mapping,
-        waiting: &mut Vec<Owner>,
-    ) {
-        let old = match mapping {
-            Mapping::Unmapped => return,
-            Mapping::At(value) => Some(value),
-            Mapping::Staged(slot) => {
-                mark!(StagedTrimmed);
-                let absorbed = u64::from(!p.cache.block(slot).replaces);
-                p.stats.absorbed_blocks += absorbed;
-                p.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
-                p.cache.trim(slot, waiting)
-            }
-        };
-        p.volumes.map_mut(volume).set(lba, Mapping::Unmapped);
-        p.volumes.map_less(u64::from(mapping != Mapping::At(Value::LOST)));
-        p.stats.trimmed_blocks += 1;
-        if let Some(value) = old {
-            p.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
-            p.drop_value(value);
-        }
-    }
-
-    /// Logs that the blocks `from` to `until` are unmapped; `owners` wait for the log entry. Blocks of a deleted volume
-    /// are logged too: their units may be reset once the unmapping is durable.
+    /// Logs that `runs` of blocks are unmapped; `owners` wait for the log entries. Blocks of a deleted volume are
+    /// logged too: their units may be reset once the unmapping is durable.
     fn log_trim<P: Payload>(
         &mut self,
         p: &mut Parts<P>,
         work: &Unmapping,
-        from: u64,
-        until: u64,
+        runs: Runs,
         mut owners: Vec<Owner>,
     ) {
-        if until == from || bug!(p.config, TrimNotLogged) {
+        if runs.0.is_empty() || bug!(p.config, TrimNotLogged) {
             return;
         }
         if let Some(request) = work.request {
@@ -223,8 +226,20 @@ impl Trimmer {
             owners.push(Owner::Request(request));
         }
         let volume = p.volumes.map(work.volume).id;
-        let entries = vec![Entry::Trim { volume, lba: Lba(from), blocks: until - from }];
-        p.cache.say(entries, owners);
+        let entry = |(blocks, hole): (Range<u64>, bool)| {
+            let (lba, blocks) = (Lba(blocks.start), blocks.end - blocks.start);
+            match hole {
+                true => Entry::LayerHole { volume, lba, blocks },
+                false => Entry::Trim { volume, lba, blocks },
+            }
+        };
+        // At most one for each page of a step: they fit in a chunk.
+        p.cache.say(runs.0.into_iter().map(entry).collect(), owners);
+    }
+
+    /// Whether blocks of a volume are to be unmapped.
+    pub(crate) fn works_on(&self, volume: u16) -> bool {
+        self.unmapping.iter().any(|work| work.volume == volume)
     }
 
     /// Whether all is unmapped, and pages are to go, which they do not during a checkpoint: it has counted and written
@@ -268,14 +283,23 @@ impl Trimmer {
         let Some(index) = p.volumes.index(volume) else {
             return p.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
-        p.volumes.hide(index);
+        if p.volumes.map(index).layer.frozen {
+            return p.delete_snapshot(request, index);
+        }
+        // Of deleted snapshots, all that is left are blocks of the volume.
+        let layers: Vec<u16> = std::iter::once(index).chain(p.volumes.below(index)).collect();
+        if layers[1..].iter().any(|layer| !p.volumes.map(*layer).layer.nameless) {
+            return p.request_progress(request, 1, Some(HostError::HasSnapshots));
+        }
+        let volume = p.volumes.map(index).id;
         let mut entries = vec![Entry::VolumeDelete { volume }];
+        layers.iter().for_each(|layer| p.volumes.hide(*layer));
         if bug!(p.config, DeleteNotLogged) {
             entries.clear();
             entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
         p.cache.say(entries, vec![Owner::Request(request)]);
-        self.unmap_deleted(p, index);
+        layers.into_iter().for_each(|layer| self.unmap_deleted(p, layer));
     }
 
     /// Unmaps the blocks of a deleted volume, and forgets it then.
@@ -303,7 +327,9 @@ impl Trimmer {
             return p.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
         let old = p.volumes.map(index).blocks;
-        if let Err(error) = p.may_grow(old, blocks, p.volumes.all().len()) {
+        let may = p.may_grow(old, blocks, p.volumes.all().len(), p.volumes.depth());
+        let frozen = p.volumes.map(index).layer.frozen;
+        if let Err(error) = if frozen { Err(HostError::ReadOnly) } else { may } {
             return p.request_progress(request, 1, Some(error));
         }
         let map = p.volumes.map_mut(index);

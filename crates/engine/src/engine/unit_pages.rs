@@ -51,7 +51,7 @@ impl<P: Payload> Parts<P> {
         if map.is_loaded(page) {
             let blocks = page * PAGE..((page + 1) * PAGE).min(map.blocks);
             let values = blocks.filter_map(|lba| self.on_media(index, lba));
-            return Some(values.filter(|value| !value.is_lost()).collect());
+            return Some(values.filter(|value| !value.is_nowhere()).collect());
         }
         let (id, parent) = (PageId { volume: map.id, index: page as u32 }, map.page_at(page));
         let at = parent.location(&self.config.geometry)?;
@@ -63,7 +63,7 @@ impl<P: Payload> Parts<P> {
             let patched = said.and_then(|_| self.on_media(index, lba));
             let base =
                 Value::of_entry(entry.pack()).filter(|_| said.is_none_or(|said| said.counted));
-            values.extend(patched.into_iter().chain(base).filter(|value| !value.is_lost()));
+            values.extend(patched.into_iter().chain(base).filter(|value| !value.is_nowhere()));
         }
         Some(values)
     }

@@ -34,7 +34,7 @@ impl<P: Payload> Parts<P> {
         for Base { lba, value, slot } in bases {
             let Some(value) = value else { continue };
             // The block counted as new when it was written.
-            self.volumes.map_less(u64::from(!value.is_lost()));
+            self.volumes.map_less(u64::from(!value.is_nowhere()));
             let replaces = |slot: &u32| self.cache.block(*slot).old.is_none();
             match slot.filter(replaces).filter(|_| !bug!(self.config, BaseOfStagedDropped)) {
                 Some(slot) => {
@@ -76,7 +76,7 @@ impl<P: Payload> Parts<P> {
     #[inline]
     pub(crate) fn note_move(&mut self, page: PageCursor, from: Option<Value>, to: Option<UnitId>) {
         if self.unit_table.has_written(page) {
-            let from = from.filter(|value| !value.is_lost()).map(|value| self.unit_of(value));
+            let from = from.filter(|value| !value.is_nowhere()).map(|value| self.unit_of(value));
             self.unit_table.move_ahead(from, to);
         }
     }
@@ -85,7 +85,7 @@ impl<P: Payload> Parts<P> {
     /// crash, it is: chunks of this opening would not be replayed.
     pub(crate) fn drop_value(&mut self, value: Value) {
         match self.phase {
-            _ if value.is_lost() => return,
+            _ if value.is_nowhere() => return,
             Phase::Opening => return, // Counted when the replay is over.
             _ if self.superblocks.are_settled()
                 || bug!(self.config, BlocksDieBeforeRecoveryIsSafe) => {}

@@ -12,26 +12,34 @@ use crate::write_cache::Owner;
 
 impl<P: Payload> Parts<P> {
     fn is_taken(&self, name: &VolumeName) -> bool {
-        self.volumes.alive().iter().any(|map| map.name == *name)
+        self.volumes.users().any(|index| self.volumes.name(index) == *name)
     }
 
     fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
         if self.is_taken(name) {
             return Err(HostError::NameTaken);
         }
+        let volumes = self.may_have_more()?;
+        self.may_grow(0, blocks, volumes, self.volumes.depth())
+    }
+
+    /// How many volumes and layers there are with one more.
+    pub(crate) fn may_have_more(&self) -> Result<usize, HostError> {
         let volumes = self.volumes.all().len() + 1;
         if volumes > MAX_VOLUMES || !self.volumes.next_id().is_user() {
             return Err(HostError::TooManyVolumes);
         }
-        self.may_grow(0, blocks, volumes)
+        Ok(volumes)
     }
 
-    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes.
+    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes, with at most `depth`
+    /// layers below another.
     pub(crate) fn may_grow(
         &mut self,
         old: u64,
         blocks: u64,
         volumes: usize,
+        depth: u64,
     ) -> Result<(), HostError> {
         if blocks > MAX_VOLUME_BLOCKS {
             return Err(HostError::VolumeTooLarge);
@@ -46,7 +54,7 @@ impl<P: Payload> Parts<P> {
         }
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
         let needed =
-            self.volumes.fixed_after_crash() + more + self.config.least_pages() * FRAME_BYTES;
+            self.volumes.fixed_after_crash() + more + self.least_pages(depth) * FRAME_BYTES;
         let budget = self.config.map_memory_bytes;
         if needed > budget {
             // What went since the last checkpoint takes none after the next.
@@ -85,12 +93,26 @@ impl<P: Payload> Parts<P> {
         self.cache.say(entries, vec![Owner::Request(request)]);
     }
 
+    fn may_be_called(&self, index: u16, name: &VolumeName) -> Result<(), HostError> {
+        let map = self.volumes.map(index);
+        let own = |below: u16| &self.volumes.map(below).name;
+        let mut snapshots = self.volumes.below(index).map(own);
+        if map.layer.frozen {
+            return Err(HostError::ReadOnly);
+        }
+        if map.name != *name && self.is_taken(name) {
+            return Err(HostError::NameTaken);
+        }
+        let fits = snapshots.all(|own| VolumeName::of_snapshot(name, own).is_some());
+        if fits { Ok(()) } else { Err(HostError::LongName) }
+    }
+
     pub(crate) fn rename_volume(&mut self, request: u32, volume: VolumeId, name: VolumeName) {
         let Some(index) = self.volumes.index(volume) else {
             return self.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
-        if self.volumes.map(index).name != name && self.is_taken(&name) {
-            return self.request_progress(request, 1, Some(HostError::NameTaken));
+        if let Err(error) = self.may_be_called(index, &name) {
+            return self.request_progress(request, 1, Some(error));
         }
         let entries = Entry::name_parts(volume, &name).collect();
         self.volumes.map_mut(index).name = name;
@@ -105,6 +127,10 @@ impl<P: Payload> Parts<P> {
         };
         if !self.config.geometry.is_tiered() && media != VolumeMedia::Auto {
             self.request_progress(request, 1, Some(HostError::NoFastDevice));
+            return false;
+        }
+        if self.volumes.map(index).layer.frozen {
+            self.request_progress(request, 1, Some(HostError::ReadOnly));
             return false;
         }
         self.volumes.map_mut(index).media = media;

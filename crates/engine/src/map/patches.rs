@@ -256,7 +256,7 @@ impl VolumeMap {
             let patch = leaf.patch_mut(index);
             patch.merged(|entry, says| match addresses.mapping(says) {
                 Mapping::Staged(_) => (true, false),
-                Mapping::At(value) if value.is_lost() => (false, true),
+                Mapping::At(value) if value.is_nowhere() => (false, true),
                 Mapping::At(value) => {
                     let flies = flies(volume, page * PAGE + u64::from(entry), value);
                     mark!(PatchFlies if flies);
@@ -420,7 +420,7 @@ mod tests {
 
     /// No block is in flight. The caller must not ask about lost blocks.
     fn none_flies(_: VolumeId, _: u64, value: Value) -> bool {
-        assert!(!value.is_lost(), "it is nowhere");
+        assert!(!value.is_nowhere(), "it is nowhere");
         false
     }
 

@@ -23,6 +23,7 @@ fn record() -> Superblock {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(1),
         clean: true,
         confirmed: false,

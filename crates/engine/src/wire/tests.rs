@@ -280,6 +280,7 @@ fn record(pool: PoolId, block: u32, revision: u64) -> Superblock {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(1),
         clean: false,
         confirmed: false,

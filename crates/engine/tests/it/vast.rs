@@ -38,6 +38,7 @@ struct Full {
     per_unit: u64,
     data_unit: u32,
     /// Root pages, and behind them those of the unit table.
+    layer: None,
     roots: Vec<PageBytes>,
 }
 
@@ -125,6 +126,7 @@ impl Base for Full {
             blocks: self.blocks,
             deleted: false,
             media: VolumeMedia::Auto,
+            layer: None,
             roots,
         };
         Superblock {
@@ -137,6 +139,7 @@ impl Base for Full {
             patches: 0,
             vain: 0,
             flushed: 0,
+            snapshots: false,
             checkpoint: Sequence(1 << 40),
             clean: true,
             confirmed: false,

@@ -72,6 +72,8 @@ fn layouts_are_as_documented() {
     assert_eq!(documented("Device", size_of::<DeviceRaw>()), device);
     let volume = fields!(VolumeRaw: volume, name_bytes, flags, reserved, blocks, name);
     assert_eq!(documented("Volume", size_of::<VolumeRaw>()), volume);
+    let layer = fields!(LayerRaw: user, below, least);
+    assert_eq!(documented("Layer", size_of::<LayerRaw>()), layer);
     let label = fields!(RaidLabelRaw: magic, version, level, flags, members, member, device, filling, pool, group,
         event, floor, units, unit_blocks, logical_block, piece, slots, filled, current, unused, prefix_crc);
     assert_eq!(documented("RaidLabel", size_of::<RaidLabelRaw>()), label);
@@ -132,6 +134,9 @@ fn kinds_and_causes_are_as_documented() {
         (kind::RELEASED, "Released"),
         (kind::VOLUME_MEDIA, "VolumeMedia"),
         (kind::PLACED, "Placed"),
+        (kind::VOLUME_SNAPSHOT, "VolumeSnapshot"),
+        (kind::LAYER_HOLE, "LayerHole"),
+        (kind::LAYER_DELETE, "LayerDelete"),
     ];
     assert_eq!(kinds, expected);
     let causes: Vec<(u8, String)> =

@@ -8,7 +8,8 @@ use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::geometry::LogicalBlock;
 use crate::id::PoolId;
 use crate::layout::{
-    RAID_LABEL_BYTES, RAID_LABEL_MAGIC, RaidLabelRaw, VERSION, is_zero, prefix_crc, read_prefix,
+    PLAIN_VERSION, RAID_LABEL_BYTES, RAID_LABEL_MAGIC, RaidLabelRaw, is_zero, prefix_crc,
+    read_prefix,
 };
 use crate::superblock::MAX_NUMBER;
 use crate::units::MAX_UNITS;
@@ -86,7 +87,7 @@ impl RaidLabel {
         let shape = self.shape;
         let mut raw = RaidLabelRaw {
             magic: RAID_LABEL_MAGIC,
-            version: VERSION.into(),
+            version: PLAIN_VERSION.into(),
             level: shape.level.code(),
             flags: u8::from(self.open) * OPEN + u8::from(self.announced) * ANNOUNCED,
             members: shape.members,

@@ -8,8 +8,8 @@ use crate::crc32c;
 use crate::error::{DecodeError, ErrorKind, Structure, require};
 use crate::id::PoolId;
 use crate::layout::{
-    RAID_LOG_BYTES, RAID_LOG_MAGIC, ROW_ENTRY_BYTES, RaidLogRaw, RowEntryRaw, VERSION, check_crc,
-    is_zero, prefix_crc, read_prefix,
+    PLAIN_VERSION, RAID_LOG_BYTES, RAID_LOG_MAGIC, ROW_ENTRY_BYTES, RaidLogRaw, RowEntryRaw,
+    check_crc, is_zero, prefix_crc, read_prefix,
 };
 use crate::superblock::MAX_NUMBER;
 
@@ -67,7 +67,7 @@ impl RaidLog {
         }
         let mut raw = RaidLogRaw {
             magic: RAID_LOG_MAGIC,
-            version: VERSION.into(),
+            version: PLAIN_VERSION.into(),
             member: self.member,
             reserved: 0,
             rows: (self.rows.len() as u32).into(),

@@ -9,8 +9,8 @@ use proptest::sample::select;
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, DeviceState, Entry, Epoch, Generation, Geometry,
     Location, LogicalBlock, MAX_EPOCH, MAX_LINES, MAX_NUMBER, MAX_UNIT_PAGES, MapEntry, MapPage,
-    MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, Superblock,
-    Volume, VolumeId, VolumeMedia, VolumeName,
+    MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId, Revision, Sequence, StackLayer,
+    Superblock, Volume, VolumeId, VolumeMedia, VolumeName,
 };
 use thermocline_types::{Class, Lba, UnitId};
 
@@ -86,6 +86,14 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
         1 => sized().prop_map(|(volume, blocks)| Entry::VolumeCreate { volume, blocks }),
         1 => sized().prop_map(|(volume, blocks)| Entry::VolumeResize { volume, blocks }),
         1 => user_volume().prop_map(|volume| Entry::VolumeDelete { volume }),
+        1 => user_volume().prop_map(|volume| Entry::LayerDelete { volume }),
+        1 => (user_volume(), 1_u64..BLOCKS).prop_map(|(volume, blocks)| {
+            Entry::LayerHole { volume, lba: Lba(BLOCKS - blocks), blocks }
+        }),
+        1 => (1..VolumeId::RESERVED.0, 0..=BLOCKS).prop_map(|(layer, blocks)| {
+            let volume = VolumeId(layer / 2);
+            Entry::VolumeSnapshot { volume, layer: VolumeId(layer), blocks }
+        }),
         1 => (user_volume(), select(&VolumeMedia::ALL[..]))
             .prop_map(|(volume, media)| Entry::VolumeMedia { volume, media }),
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
@@ -202,16 +210,32 @@ fn name() -> impl Strategy<Value = VolumeName> {
 fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
     let parts =
         move |blocks| (name(), Just(blocks), vec(map_entry(geometry), Volume::roots_for(blocks)));
-    let volume = move |((name, blocks, roots), deleted, media)| Volume {
-        id: VolumeId(id),
-        name,
-        blocks,
-        deleted,
-        media,
-        roots,
-    };
+    let volume =
+        move |((name, blocks, roots), deleted, media, layer): ((_, u64, _), _, _, Option<_>)| {
+            Volume {
+                id: VolumeId(id),
+                name,
+                blocks,
+                deleted,
+                media,
+                layer: layer.map(|(below, frozen, nameless): (u32, bool, bool)| StackLayer {
+                    user: VolumeId(id),
+                    below: (below % id != 0).then_some(VolumeId(below % id)),
+                    least: blocks / 2,
+                    frozen,
+                    nameless: frozen && nameless,
+                }),
+                roots,
+            }
+        };
     let media = select(&VolumeMedia::ALL[..]);
-    ((0_u64..20 << 18).prop_flat_map(parts), any::<bool>(), media).prop_map(volume)
+    (
+        (0_u64..20 << 18).prop_flat_map(parts),
+        any::<bool>(),
+        media,
+        option::of(any::<(u32, bool, bool)>()),
+    )
+        .prop_map(volume)
 }
 
 fn volumes(geometry: Geometry) -> impl Strategy<Value = Vec<Volume>> {
@@ -262,6 +286,7 @@ pub fn superblock() -> impl Strategy<Value = Superblock> {
             patches,
             vain,
             flushed,
+            snapshots: clean || volumes.iter().any(|volume| volume.layer.is_some()),
             geometry,
             next_generation: Generation(
                 open_units.first().map_or(checkpoint, |open| open.generation.0 + 1),

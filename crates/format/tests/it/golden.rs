@@ -1,9 +1,9 @@
-//! Images of version 7, written by another program, decode to what they mean and encode to the same bytes.
+//! Images of versions 7 and 8, written by another program, decode to what they mean and encode to the same bytes.
 
 use thermocline_format::{
     ChunkCause, ChunkHeader, ChunkOrigin, Entry, Epoch, Expected, Generation, Geometry, Location,
     LogicalBlock, MapEntry, MapPage, MediaClass, OpenUnit, PackedBlock, PageId, PoolDevice, PoolId,
-    RaidLabel, RaidLevel, RaidLog, RaidShape, Revision, RowEntry, Sequence, Superblock,
+    RaidLabel, RaidLevel, RaidLog, RaidShape, Revision, RowEntry, Sequence, StackLayer, Superblock,
     SuperblockPrefix, UnitEntry, UnitPage, Volume, VolumeId, VolumeMedia, VolumeName, crc32c,
     home_mark, packed_block,
 };
@@ -13,6 +13,8 @@ pub const CHUNK: &[u8] = include_bytes!("../../testdata/chunk-v7.bin");
 /// A chunk with a block in its header.
 pub const PACKED: &[u8] = include_bytes!("../../testdata/chunk-packed-v7.bin");
 pub const SUPERBLOCK: &[u8] = include_bytes!("../../testdata/superblock-v7.bin");
+pub const CHUNK_8: &[u8] = include_bytes!("../../testdata/chunk-v8.bin");
+pub const SUPERBLOCK_8: &[u8] = include_bytes!("../../testdata/superblock-v8.bin");
 pub const MAP_PAGE: &[u8] = include_bytes!("../../testdata/map-page.bin");
 pub const UNIT_PAGE: &[u8] = include_bytes!("../../testdata/unit-page.bin");
 pub const RAID_LABEL: &[u8] = include_bytes!("../../testdata/raid-label-v7.bin");
@@ -96,7 +98,7 @@ fn superblock() -> Superblock {
     let second = vec![entry(19, 1992, 0xFEDC_BA98), MapEntry::UNMAPPED];
     let volume = |id, name, blocks, roots| {
         let id = VolumeId(id);
-        Volume { id, name, blocks, deleted: false, media: VolumeMedia::Auto, roots }
+        Volume { id, name, blocks, deleted: false, media: VolumeMedia::Auto, layer: None, roots }
     };
     let old = VolumeName::new("old").expect("a name");
     let open = |unit, block, generation| OpenUnit {
@@ -113,6 +115,7 @@ fn superblock() -> Superblock {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(4090),
         clean: false,
         confirmed: false,
@@ -188,6 +191,42 @@ fn superblock_of_version_5() {
     let prefix = SuperblockPrefix::probe(SUPERBLOCK).unwrap();
     assert_eq!(prefix.geometry, geometry());
     assert_eq!((prefix.location, prefix.record_bytes), (SUPERBLOCK_AT, SUPERBLOCK.len()));
+}
+
+#[test]
+fn superblock_of_a_pool_with_a_snapshot() {
+    let mut expected = Superblock { snapshots: true, ..superblock() };
+    let user = |id| StackLayer {
+        user: VolumeId(id),
+        below: None,
+        least: 1 << 18,
+        frozen: true,
+        nameless: false,
+    };
+    expected.volumes[0].layer = Some(user(2));
+    let below = Some(VolumeId(1));
+    let least = (1 << 18) - 1;
+    expected.volumes[1].layer = Some(StackLayer { below, least, frozen: false, ..user(1) });
+    let decoded = Superblock::decode(SUPERBLOCK_8, SUPERBLOCK_AT, Some(POOL)).unwrap();
+    assert_eq!(decoded, expected);
+    let mut bytes = Vec::new();
+    decoded.encode(&mut bytes);
+    assert_eq!(bytes, SUPERBLOCK_8);
+}
+
+#[test]
+fn chunk_with_entries_of_snapshots() {
+    let decoded = ChunkHeader::decode(CHUNK_8, &expected(), &geometry()).unwrap();
+    let [one, two] = [VolumeId(1), VolumeId(2)];
+    let entries = [
+        Entry::VolumeSnapshot { volume: one, layer: two, blocks: (1 << 18) + 1 },
+        Entry::LayerHole { volume: two, lba: Lba(512), blocks: 64 },
+        Entry::LayerDelete { volume: one },
+    ];
+    assert_eq!(decoded, ChunkHeader::new(chunk().origin, entries.to_vec(), &geometry()));
+    let mut bytes = Vec::new();
+    decoded.encode(&[], &geometry(), &mut bytes);
+    assert_eq!(bytes, CHUNK_8);
 }
 
 #[test]

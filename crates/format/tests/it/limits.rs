@@ -3,8 +3,8 @@
 use thermocline_format::{
     Epoch, ErrorKind, Generation, Geometry, Location, LogicalBlock, MAX_EPOCH, MAX_NUMBER,
     MAX_OPEN_UNITS, MAX_ROOTS, MAX_SUPERBLOCK_BYTES, MAX_UNIT_PAGES, MAX_UNITS, MAX_VOLUMES,
-    MapEntry, OpenUnit, PoolId, Revision, Sequence, Superblock, Volume, VolumeId, VolumeMedia,
-    VolumeName,
+    MapEntry, OpenUnit, PoolId, Revision, Sequence, StackLayer, Superblock, Volume, VolumeId,
+    VolumeMedia, VolumeName,
 };
 use thermocline_types::UnitId;
 
@@ -20,6 +20,13 @@ fn largest() -> Superblock {
         blocks: (roots as u64) << 18,
         deleted: true,
         media: VolumeMedia::Capacity,
+        layer: Some(StackLayer {
+            user: VolumeId(id),
+            below: None,
+            least: 1,
+            frozen: true,
+            nameless: true,
+        }),
         roots: vec![root; roots],
     };
     let mut volumes: Vec<Volume> = (1..MAX_VOLUMES as u32).map(|id| volume(id, 1)).collect();
@@ -37,6 +44,7 @@ fn largest() -> Superblock {
         patches: u32::MAX,
         vain: u32::MAX,
         flushed: u32::MAX,
+        snapshots: true,
         checkpoint: Sequence(MAX_NUMBER),
         clean: true,
         confirmed: false,
@@ -54,7 +62,7 @@ fn the_largest_superblock_comes_back() {
     let superblock = largest();
     // Two bytes for each unit, two for its block, nine for its generation.
     let listed = 13 * MAX_OPEN_UNITS;
-    let rest = 256 + MAX_VOLUMES * 80 + (MAX_ROOTS + MAX_UNIT_PAGES) * 8;
+    let rest = 256 + MAX_VOLUMES * 96 + (MAX_ROOTS + MAX_UNIT_PAGES) * 8;
     assert_eq!(superblock.record_bytes(), (listed + rest).next_multiple_of(4096));
     assert!(superblock.record_bytes() <= MAX_SUPERBLOCK_BYTES);
     let mut bytes = Vec::new();

@@ -112,6 +112,7 @@ fn superblock(at: Location, revision: u64, geometry: Geometry) -> Superblock {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(1),
         clean: true,
         confirmed: false,

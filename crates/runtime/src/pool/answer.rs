@@ -99,6 +99,7 @@ pub(super) fn target_error(error: HostError) -> TargetError {
         HostError::OutOfRange => TargetError::OutOfBounds,
         HostError::NoSpace | HostError::NoMemory { .. } => TargetError::NoSpace,
         HostError::NoVolume(_) => TargetError::Gone,
+        HostError::ReadOnly => TargetError::ReadOnly,
         _ => TargetError::Io,
     }
 }

@@ -63,10 +63,8 @@ impl Service {
     ) -> Service {
         let clock = driver.clock().clone();
         let volumes = driver.engine().volumes().into_iter();
-        let volumes = volumes.map(|info| {
-            let state = VolumeState::new(info.id, info.name, info.blocks, clock.clone());
-            (info.id.0, Arc::new(state))
-        });
+        let volumes =
+            volumes.map(|info| (info.id.0, Arc::new(VolumeState::of(info, clock.clone()))));
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             news: AtomicBool::new(false),

@@ -43,6 +43,12 @@ impl Volume {
         self.state.name()
     }
 
+    /// Whether it is a snapshot, which takes no writes.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.state.is_snapshot
+    }
+
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
         let (volume, block) = (self.state.id, Bytes::BLOCK.0);
         Extent { volume, lba: offset.0 / block, blocks: length.0 / block }

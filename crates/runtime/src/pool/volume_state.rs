@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
+use thermocline_engine::VolumeInfo;
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_target::Clock;
 
@@ -13,6 +14,8 @@ use super::traffic::TrafficCounters;
 pub(super) struct VolumeState {
     pub(super) id: VolumeId,
     name: RwLock<VolumeName>,
+    /// Whether it is a snapshot, which nothing can change.
+    pub(super) is_snapshot: bool,
     /// Zero when it was deleted.
     pub(super) blocks: AtomicU64,
     /// Requests that wait for the engine.
@@ -26,8 +29,15 @@ impl VolumeState {
     pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> VolumeState {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
         let (limits, traffic) = (Mutex::default(), TrafficCounters::default());
-        let name = RwLock::new(name);
-        VolumeState { id, name, blocks, waiting, limits, traffic, clock }
+        let (name, is_snapshot) = (RwLock::new(name), false);
+        VolumeState { id, name, is_snapshot, blocks, waiting, limits, traffic, clock }
+    }
+
+    /// The state of a volume or snapshot of a pool.
+    pub(super) fn of(info: VolumeInfo, clock: Clock) -> VolumeState {
+        let is_snapshot = info.snapshot_of.is_some();
+        let state = VolumeState::new(info.id, info.name, info.blocks, clock);
+        VolumeState { is_snapshot, ..state }
     }
 
     pub(super) fn name(&self) -> VolumeName {

@@ -88,6 +88,14 @@ impl History {
         self.later.push(Step { version, zeros, progress: Progress::Open, ended: None });
     }
 
+    /// Adds the changes of `other`, a later state of the same block, that were submitted later than all here. They may
+    /// be done or not.
+    pub fn add_later(&mut self, other: &History) {
+        let last = self.steps().next_back().map_or(0, |step| step.version);
+        let later = other.steps().filter(|step| step.version > last);
+        self.later.extend(later.map(|step| Step { progress: Progress::Open, ..*step }));
+    }
+
     /// A change was answered: with an error, if it stays [`Progress::Open`].
     pub fn end(&mut self, version: WriteNumber, progress: Progress, at: u64) {
         if let Some(step) = self.step_mut(version) {

@@ -29,8 +29,22 @@ pub struct FoundVolume {
     pub name: VolumeName,
     /// Where its blocks are to be.
     pub media: VolumeMedia,
+    /// The volume of which it is a snapshot, if it is one.
+    pub snapshot_of: Option<VolumeId>,
     /// Content of each block; `None` for a read error.
     pub blocks: Vec<Option<Content>>,
+}
+
+impl FoundVolume {
+    /// Its name, of a snapshot without that of the volume.
+    fn own_name(&self) -> VolumeName {
+        let own = self.name.as_str().rsplit('@').next().filter(|_| self.snapshot_of.is_some());
+        own.and_then(VolumeName::new).unwrap_or_else(|| self.name.clone())
+    }
+
+    fn is_called(&self, name: &VolumeName) -> bool {
+        self.own_name() == *name
+    }
 }
 
 /// A read on its way.
@@ -88,6 +102,8 @@ struct VolumeModel {
     names: Vec<(WriteNumber, VolumeName)>,
     /// Possible media of the volume: only the first belongs to a completed change.
     media: Vec<(WriteNumber, VolumeMedia)>,
+    /// The volume of which it is a snapshot, if it is one.
+    snapshot_of: Option<VolumeId>,
     blocks: Vec<History>,
 }
 
@@ -95,6 +111,14 @@ struct VolumeModel {
 struct PendingCreate {
     name: VolumeName,
     blocks: u64,
+}
+
+/// A snapshot that is to be made, with the histories of its volume's blocks when it was asked for.
+#[derive(Clone, Debug)]
+struct PendingSnapshot {
+    of: VolumeId,
+    name: VolumeName,
+    blocks: Vec<History>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +135,9 @@ enum Change {
 pub struct Model {
     volumes: BTreeMap<VolumeId, VolumeModel>,
     creates: BTreeMap<WriteNumber, PendingCreate>,
+    snapshots: BTreeMap<WriteNumber, PendingSnapshot>,
+    /// Sizes of deleted snapshots, whose maps may still be there.
+    deleted: Vec<u64>,
     changes: BTreeMap<WriteNumber, Change>,
     /// Blocks changed by what was acknowledged and not flushed, with the tick of the acknowledgement.
     unflushed: Vec<(u64, WriteNumber, Extent)>,
@@ -131,11 +158,35 @@ impl VolumeModel {
 impl Model {
     /// The volumes that exist for certain, with their sizes in blocks; none while a change of its size is open.
     pub fn volumes(&self) -> impl Iterator<Item = (VolumeId, u64)> {
+        self.settled(false)
+    }
+
+    /// The snapshots that exist for certain, with their sizes in blocks.
+    pub fn snapshots(&self) -> impl Iterator<Item = (VolumeId, u64)> {
+        self.settled(true)
+    }
+
+    /// Whether a snapshot is to be made, or may have been.
+    #[must_use]
+    pub fn snapshots_open(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
+    /// Whether a volume has, or may have, snapshots.
+    #[must_use]
+    pub fn has_snapshots(&self, volume: VolumeId) -> bool {
+        let of_it = |other: &VolumeModel| other.snapshot_of == Some(volume);
+        self.snapshots_open() || self.volumes.values().any(of_it)
+    }
+
+    fn settled(&self, snapshots: bool) -> impl Iterator<Item = (VolumeId, u64)> {
         let settled = |volume: &VolumeModel| match volume.sizes[..] {
             [Size { blocks: Some(blocks), .. }] => Some(blocks),
             _ => None,
         };
-        self.volumes.iter().filter_map(move |(&id, volume)| Some((id, settled(volume)?)))
+        let kind = move |volume: &VolumeModel| volume.snapshot_of.is_some() == snapshots;
+        let volumes = self.volumes.iter().filter(move |(_, volume)| kind(volume));
+        volumes.filter_map(move |(&id, volume)| Some((id, settled(volume)?)))
     }
 
     /// Whether changes of sizes, creation and deletion among them, are on their way or undecided.
@@ -154,7 +205,30 @@ impl Model {
     /// Blocks that may hold data of users.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
-        self.volumes.values().map(VolumeModel::mapped_blocks).sum()
+        let alone = |id: &VolumeId| !self.has_snapshots(*id);
+        let all = self.volumes.iter().filter(|(_, volume)| volume.snapshot_of.is_none());
+        let mapped = |(id, volume): (&VolumeId, &VolumeModel)| match alone(id) {
+            true => volume.mapped_blocks(),
+            false => self.mapped_with_snapshots(*id, volume),
+        };
+        all.map(mapped).sum()
+    }
+
+    /// Blocks of a volume and its snapshots that may hold data: different versions of a block are as many blocks.
+    fn mapped_with_snapshots(&self, id: VolumeId, volume: &VolumeModel) -> u64 {
+        let snapshots = self.volumes.values().filter(|other| other.snapshot_of == Some(id));
+        let snapshots: Vec<&[History]> = snapshots.map(|other| &other.blocks[..]).collect();
+        let pending = self.snapshots.values().filter(|pending| pending.of == id);
+        let pending: Vec<&[History]> = pending.map(|pending| &pending.blocks[..]).collect();
+        let all = [&volume.blocks[..]].into_iter().chain(snapshots).chain(pending);
+        let all: Vec<&[History]> = all.collect();
+        let longest = all.iter().map(|blocks| blocks.len()).max().unwrap_or(0);
+        let versions = |lba: usize| {
+            let histories = all.iter().filter_map(|blocks| blocks.get(lba));
+            let data = histories.flat_map(History::steps).filter(|step| !step.zeros);
+            data.map(|step| step.version).collect::<BTreeSet<_>>().len() as u64
+        };
+        (0..longest).map(versions).sum()
     }
 
     /// As [`Model::mapped_blocks`], of one volume.
@@ -176,7 +250,9 @@ impl Model {
     pub fn volume_blocks(&self) -> impl Iterator<Item = u64> {
         let largest = |volume: &VolumeModel| volume.blocks.len() as u64;
         let created = self.creates.values().map(|create| create.blocks);
-        self.volumes.values().map(largest).chain(created)
+        let pending = self.snapshots.values().map(|snapshot| snapshot.blocks.len() as u64);
+        let deleted = self.deleted.iter().copied();
+        self.volumes.values().map(largest).chain(created).chain(pending).chain(deleted)
     }
 
     /// Later than all that has happened.
@@ -216,6 +292,42 @@ impl Model {
         let version = self.tick();
         self.creates.insert(version, PendingCreate { name, blocks });
         version
+    }
+
+    /// A snapshot is to be made.
+    pub fn begin_snapshot(&mut self, of: VolumeId, name: VolumeName) -> WriteNumber {
+        let version = self.tick();
+        let size = self.volumes().find(|(id, _)| *id == of).map_or(0, |(_, blocks)| blocks);
+        let blocks = self.volumes.get(&of).map_or(&[][..], |volume| &volume.blocks[..]);
+        let blocks = blocks[..(size as usize).min(blocks.len())].to_vec();
+        self.snapshots.insert(version, PendingSnapshot { of, name, blocks });
+        version
+    }
+
+    /// A snapshot was made, or, with `None`, it failed: it shows what was acknowledged before it was asked for, or
+    /// anything later.
+    pub fn end_snapshot(&mut self, version: WriteNumber, id: Option<VolumeId>) {
+        let (Some(id), Some(pending)) = (id, self.snapshots.get(&version)) else { return };
+        let (of, name) = (pending.of, pending.name.clone());
+        let mut blocks = self.histories_of(pending);
+        for (history, asked) in blocks.iter_mut().zip(&pending.blocks) {
+            history.flush(asked.acknowledged());
+        }
+        let media = self.volumes.get(&of).and_then(|volume| volume.media.first());
+        let media = media.map_or(VolumeMedia::Auto, |(_, media)| *media);
+        self.snapshots.remove(&version);
+        self.insert(id, version, name, media, Some(of), blocks);
+    }
+
+    /// What the blocks of a pending snapshot may show: what those of its volume might when it was asked for, and all
+    /// later changes.
+    fn histories_of(&self, pending: &PendingSnapshot) -> Vec<History> {
+        let now = self.volumes.get(&pending.of).map_or(&[][..], |volume| &volume.blocks[..]);
+        let mut blocks = pending.blocks.clone();
+        for (history, now) in blocks.iter_mut().zip(now) {
+            history.add_later(now);
+        }
+        blocks
     }
 
     /// A volume is to be deleted, or with `Some` to get another size.
@@ -285,6 +397,8 @@ impl Model {
                     volume.sizes.retain(|size| size.version >= version);
                     volume.sizes[0].open = false;
                     if matches!(volume.sizes[..], [Size { blocks: None, .. }]) {
+                        let size = volume.blocks.len() as u64;
+                        self.deleted.extend(volume.snapshot_of.map(|_| size));
                         self.volumes.remove(&id);
                     }
                 }
@@ -310,7 +424,8 @@ impl Model {
     }
 
     fn make_durable(&mut self, version: WriteNumber, extent: Extent) {
-        let quiet = self.reads == 0;
+        // A snapshot on its way may show any change since it was asked for.
+        let quiet = self.reads == 0 && self.snapshots.is_empty();
         self.histories(extent, |history| {
             history.flush(version);
             if quiet {
@@ -322,6 +437,7 @@ impl Model {
     /// A change was not accepted: it never was.
     pub fn cancel(&mut self, version: WriteNumber) {
         self.creates.remove(&version);
+        self.snapshots.remove(&version);
         match self.changes.remove(&version) {
             Some(Change::Blocks(extent)) => self.histories(extent, |block| block.cancel(version)),
             Some(Change::Media(id)) => {
@@ -349,7 +465,7 @@ impl Model {
         let Some(id) = id else { return };
         if let Some(create) = self.creates.remove(&version) {
             let blocks = vec![History::default(); create.blocks as usize];
-            self.insert(id, version, create.name, VolumeMedia::Auto, blocks);
+            self.insert(id, version, create.name, VolumeMedia::Auto, None, blocks);
         }
     }
 
@@ -359,11 +475,13 @@ impl Model {
         version: WriteNumber,
         name: VolumeName,
         media: VolumeMedia,
+        snapshot_of: Option<VolumeId>,
         blocks: Vec<History>,
     ) {
         let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
         let (names, media) = (vec![(version, name)], vec![(version, media)]);
-        self.volumes.insert(id, VolumeModel { sizes: vec![size], names, media, blocks });
+        let sizes = vec![size];
+        self.volumes.insert(id, VolumeModel { sizes, names, media, snapshot_of, blocks });
     }
 
     /// A flush of one volume, or of all, is submitted.
@@ -407,7 +525,9 @@ impl Model {
         // Of a volume that was deleted meanwhile, its versions are not known any more.
         let gone = !self.volumes.contains_key(&volume);
         let wrong = contents.zip(&read.floors).zip(lba..).find_map(|((content, &floor), lba)| {
-            let excused = gone && (content == Content::Zeros || is_at_home(volume, lba, content));
+            // A snapshot showed what was written to its volume.
+            let here = |content| matches!(content, Content::User(stamp) if stamp.lba.0 == lba);
+            let excused = gone && (content == Content::Zeros || here(content));
             if excused { None } else { self.judge(volume, lba, content, floor).err() }
         });
         self.drop_read(read);
@@ -426,17 +546,23 @@ impl Model {
                 wrong.push(reason);
                 continue;
             }
+            let of_snapshot = volume.snapshot_of.is_some();
             let media = self.volumes.get(&volume.volume).map(|volume| &volume.media);
+            let media = media.filter(|_| !of_snapshot);
             if media.is_some_and(|some| some.iter().all(|(_, media)| *media != volume.media)) {
                 wrong.push(Verdict::MediaWrong { volume: volume.volume, media: volume.media });
             }
             let names = self.volumes.get(&volume.volume).map(|volume| &volume.names);
-            if names.is_some_and(|some| some.iter().all(|(_, name)| *name != volume.name)) {
+            if names.is_some_and(|some| some.iter().all(|(_, name)| !volume.is_called(name))) {
                 wrong.push(Verdict::NameWrong { volume: volume.volume, name: volume.name.clone() });
             }
+            let pending = self.pending_blocks(volume);
             let judged = volume.blocks.iter().enumerate().filter_map(|(lba, content)| {
-                let content = (*content)?;
-                self.judge_crashed(volume.volume, lba as u64, content).err()
+                let (content, lba) = ((*content)?, lba as u64);
+                match &pending {
+                    None => self.judge_crashed(volume.volume, lba, content).err(),
+                    Some((of, blocks)) => judge(*of, lba, content, &blocks[lba as usize]).err(),
+                }
             });
             wrong.extend(judged);
         }
@@ -450,7 +576,9 @@ impl Model {
 
     fn judge_size(&self, found: &FoundVolume, size: u64) -> Option<Verdict> {
         let allowed = match self.volumes.get(&found.volume) {
+            Some(volume) if volume.snapshot_of != found.snapshot_of => false,
             Some(volume) => volume.sizes.iter().any(|step| step.blocks == Some(size)),
+            None if found.snapshot_of.is_some() => self.open_snapshot(found).is_some(),
             None => self.open_create(found).is_some(),
         };
         (!allowed).then(|| Verdict::VolumeWrong {
@@ -464,6 +592,23 @@ impl Model {
         let size = found.blocks.len() as u64;
         let fits = |create: &PendingCreate| create.name == found.name && create.blocks == size;
         self.creates.iter().find(|(_, create)| fits(create)).map(|(&version, _)| version)
+    }
+
+    /// The snapshot on its way that was found.
+    fn open_snapshot(&self, found: &FoundVolume) -> Option<&PendingSnapshot> {
+        let fits = |pending: &&PendingSnapshot| {
+            found.snapshot_of == Some(pending.of)
+                && found.is_called(&pending.name)
+                && pending.blocks.len() == found.blocks.len()
+        };
+        self.snapshots.values().find(fits)
+    }
+
+    /// What the blocks may be of a volume that was found and is a snapshot on its way, and its volume.
+    fn pending_blocks(&self, found: &FoundVolume) -> Option<(VolumeId, Vec<History>)> {
+        let unknown = !self.volumes.contains_key(&found.volume);
+        let pending = self.open_snapshot(found).filter(|_| unknown)?;
+        Some((pending.of, self.histories_of(pending)))
     }
 
     fn judge_crashed(&self, id: VolumeId, lba: u64, content: Content) -> Result<Step, Verdict> {
@@ -480,7 +625,9 @@ impl Model {
     ) -> Result<Step, Verdict> {
         let unwritten = History::default();
         let history = self.history(volume, lba).unwrap_or(&unwritten);
-        let foreign = matches!(content, Content::User(_)) && !is_at_home(volume, lba, content);
+        let of = self.volumes.get(&volume).and_then(|volume| volume.snapshot_of);
+        let home = of.unwrap_or(volume);
+        let foreign = matches!(content, Content::User(_)) && !is_at_home(home, lba, content);
         let step = if foreign { None } else { history.explain(content, floor) };
         step.ok_or_else(|| Verdict::block(volume, lba, content, floor, history))
     }
@@ -493,12 +640,15 @@ impl Model {
     /// is permanent. Unreadable blocks keep all possible contents.
     pub fn rebase(&mut self, found: &[FoundVolume]) {
         let now = self.tick();
+        let pending: Vec<_> = found.iter().map(|found| self.pending_blocks(found)).collect();
         let mut before = std::mem::take(&mut self.volumes);
-        for volume in found {
-            let old = before.remove(&volume.volume).map(|volume| volume.blocks).unwrap_or_default();
+        for (volume, pending) in found.iter().zip(pending) {
+            let snapshot_of = volume.snapshot_of;
+            let old = before.remove(&volume.volume).map(|volume| volume.blocks);
+            let blocks = old.or(pending.map(|(_, blocks)| blocks)).unwrap_or_default();
             let (sizes, names, media) = (Vec::new(), Vec::new(), Vec::new());
-            let model = VolumeModel { sizes, names, media, blocks: old };
-            self.volumes.insert(volume.volume, model);
+            self.volumes
+                .insert(volume.volume, VolumeModel { sizes, names, media, snapshot_of, blocks });
             let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
                 let mut kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
                 kept.doubt();
@@ -509,9 +659,12 @@ impl Model {
                 })
             });
             let settled = settled.collect();
-            self.insert(volume.volume, now, volume.name.clone(), volume.media, settled);
+            self.insert(volume.volume, now, volume.own_name(), volume.media, snapshot_of, settled);
         }
+        let gone = before.values().filter(|volume| volume.snapshot_of.is_some());
+        self.deleted.extend(gone.map(|volume| volume.blocks.len() as u64));
         self.creates.clear();
+        self.snapshots.clear();
         self.changes.clear();
         self.unflushed.clear();
         self.reads = 0;
@@ -524,6 +677,14 @@ impl Model {
         let start = extent.lba.min(end);
         volume.blocks[start as usize..end as usize].iter_mut().for_each(f);
     }
+}
+
+/// Whether a block of a snapshot of `of` may show `content` by its history.
+fn judge(of: VolumeId, lba: u64, content: Content, history: &History) -> Result<Step, Verdict> {
+    let (floor, user) = (history.flushed(), matches!(content, Content::User(_)));
+    let foreign = user && !is_at_home(of, lba, content);
+    let step = if foreign { None } else { history.explain(content, floor) };
+    step.ok_or_else(|| Verdict::block(of, lba, content, floor, history))
 }
 
 /// Whether `content` was once written to this block.

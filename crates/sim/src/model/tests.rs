@@ -27,7 +27,13 @@ fn model() -> Model {
 
 fn found(contents: &[Content]) -> Vec<FoundVolume> {
     let blocks = contents.iter().copied().map(Some).collect();
-    vec![FoundVolume { volume: VOLUME, name: name("a"), media: VolumeMedia::Auto, blocks }]
+    vec![FoundVolume {
+        volume: VOLUME,
+        name: name("a"),
+        media: VolumeMedia::Auto,
+        snapshot_of: None,
+        blocks,
+    }]
 }
 
 /// Whether the model allows block 0 to be `content` after a crash, the rest being zeros.

@@ -142,6 +142,7 @@ impl World {
             }
             // As the pool is now.
             HostError::NoFastDevice => !self.settings.config.geometry.is_tiered(),
+            HostError::TooManySnapshots => matches!(pending, Pending::Snapshot(_)),
             // Volumes that are still being deleted take memory, too.
             HostError::NoMemory { needed, budget } => {
                 budget == self.settings.config.map_memory_bytes && needed > budget

@@ -14,7 +14,7 @@ use crate::device::{DeviceCmd, PageBytes};
 use crate::engine::checkpoint::Checkpointer;
 use crate::engine::values::flying;
 use crate::engine::{Op, Parts};
-use crate::map::{Mapping, Said, Wanted};
+use crate::map::{Mapping, Said, Value, Wanted};
 use crate::marks::mark;
 use crate::pages::{UNITS, WORDS};
 use crate::payload::Payload;
@@ -293,13 +293,16 @@ impl Checkpointer {
                 // What waits in memory replaces what the page leads to, which is the newest on media.
                 continue;
             }
-            let entry = value.map_or(Ok(MapEntry::UNMAPPED), |value| {
-                MapEntry::unpack(&p.config.geometry, value.entry())
-            });
-            let entry = entry.unwrap_or(MapEntry::LOST);
+            let entry = match value {
+                None => MapEntry::UNMAPPED,
+                Some(Value::HOLE) => MapEntry::HOLE,
+                Some(value) => {
+                    MapEntry::unpack(&p.config.geometry, value.entry()).unwrap_or(MapEntry::LOST)
+                }
+            };
             let (lba, settled) = (Lba(lba), !counted);
             entries.push(Entry::Placed { volume, lba, entry, settled, number });
-            if let Some(value) = value.filter(|value| !value.is_lost()) {
+            if let Some(value) = value.filter(|value| !value.is_nowhere()) {
                 p.unit_table.move_ahead(None, Some(p.unit_of(value)));
             }
         }

@@ -83,7 +83,8 @@ impl<P: Payload> Collector<P> {
             mark!(SurvivorDamaged);
             self.stuck.insert(valid.at.unit.0);
             p.stats.damaged_blocks += 1;
-            let holds = Extent { volume: valid.id, lba: valid.lba, blocks: 1 };
+            let volume = p.volumes.map(valid.volume).user;
+            let holds = Extent { volume, lba: valid.lba, blocks: 1 };
             p.report_damage(valid.at, Some(holds));
             return;
         };

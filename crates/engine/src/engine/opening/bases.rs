@@ -188,7 +188,7 @@ impl<P: Payload> Recovery<P> {
             }
         };
         p.volumes.note_pages(reading.volume);
-        for value in known.into_iter().filter(|value| !value.is_lost()) {
+        for value in known.into_iter().filter(|value| !value.is_nowhere()) {
             let unit = p.unit_of(value);
             if !bug!(p.config, TouchedPageNotCounted) && p.space.uncount(unit) {
                 p.volumes.map_less(1);

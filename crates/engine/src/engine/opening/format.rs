@@ -78,6 +78,7 @@ impl<P: Payload> Recovery<P> {
             patches: 0,
             vain: 0,
             flushed: 0,
+            snapshots: false,
             checkpoint: Sequence(1),
             clean: true,
             confirmed: false,

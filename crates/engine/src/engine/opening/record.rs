@@ -42,6 +42,8 @@ impl<P: Payload> Recovery<P> {
                 p.volumes.hide(index);
             }
         }
+        p.volumes.adopt_layers(&newest.volumes);
+        p.snapshots |= newest.snapshots;
         self.record = Some(newest);
         Ok(())
     }

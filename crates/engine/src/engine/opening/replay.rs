@@ -9,6 +9,8 @@ use thermocline_format::{
 use thermocline_ftl::UnitState;
 use thermocline_types::{Class, UnitId};
 
+use super::known::TailChunk;
+use super::unmapped::Unmapped;
 use super::{Life, Recovery};
 use crate::bugs::bug;
 use crate::device::{UnitCondition, UnitReport};
@@ -78,37 +80,25 @@ impl<P: Payload> Recovery<P> {
                     let end = (lba.0 + blocks).min(p.volumes.map(volume).blocks);
                     unmapped.replay_unmap(p, volume, lba.0.min(end), end);
                 }
-                Entry::VolumeCreate { volume, blocks } => {
-                    replay_create(p, volume, blocks, next);
-                }
-                Entry::VolumeDelete { volume } => {
-                    // Its blocks are counted, and are unmapped when the pool is open.
-                    let Some(volume) = p.volumes.index(volume) else { continue };
-                    mark!(DeleteReplayed);
-                    p.volumes.hide(volume);
-                }
-                Entry::VolumeResize { volume, blocks } => {
+                Entry::LayerHole { volume, lba, blocks } => {
                     let Some(volume) = p.volumes.slot(volume) else { continue };
-                    let end = p.volumes.map(volume).blocks;
-                    unmapped.replay_shrink(p, volume, blocks.min(end));
-                    if bug!(p.config, ResizeNotReplayed) {
-                        continue;
-                    }
-                    p.volumes.resize(volume, blocks);
-                    p.volumes.map_mut(volume).limit = blocks;
+                    mark!(HoleReplayed);
+                    let end = (lba.0 + blocks).min(p.volumes.map(volume).blocks);
+                    unmapped.replay_hole(p, volume, lba.0.min(end), end);
                 }
-                Entry::VolumeMedia { volume, media } => {
-                    let Some(volume) = p.volumes.slot(volume) else { continue };
-                    mark!(MediaReplayed);
-                    if !bug!(p.config, MediaNotReplayed) {
-                        p.volumes.map_mut(volume).media = media;
-                    }
-                }
+                Entry::VolumeCreate { .. }
+                | Entry::VolumeDelete { .. }
+                | Entry::VolumeResize { .. }
+                | Entry::VolumeMedia { .. }
+                | Entry::LayerDelete { .. } => replay_volume(unmapped, p, *entry, next),
                 Entry::VolumeName { volume, part, text } => {
                     let name = names.entry(volume).or_insert([0; 64]);
                     name[usize::from(part) * 16..][..16].copy_from_slice(&text);
                 }
-                Entry::Placed { .. } | Entry::Abandoned { .. } | Entry::Released { .. } => {}
+                Entry::VolumeSnapshot { .. }
+                | Entry::Placed { .. }
+                | Entry::Abandoned { .. }
+                | Entry::Released { .. } => {}
             }
         }
         for (volume, bytes) in names {
@@ -126,6 +116,37 @@ impl<P: Payload> Recovery<P> {
         }
     }
 
+    /// Makes all volumes and layers that the tail names, if there is a layer among them. A chunk that failed may name a
+    /// layer once more behind data of it.
+    pub(super) fn make_layers(&self, p: &mut Parts<P>) {
+        let next = self.record.as_ref().expect("a superblock was chosen").next_volume;
+        let mut made = BTreeMap::new();
+        for entry in self.tail.iter().flat_map(TailChunk::entries) {
+            match *entry {
+                Entry::VolumeCreate { volume, blocks } => _ = made.insert(volume, (None, blocks)),
+                Entry::VolumeSnapshot { volume, layer, blocks } => {
+                    _ = made.insert(layer, (Some(volume), blocks));
+                }
+                _ => {}
+            }
+        }
+        if bug!(p.config, SnapshotNotReplayed) || made.values().all(|(below, _)| below.is_none()) {
+            return;
+        }
+        let name = || VolumeName::new("").expect("an empty name is a name");
+        for (id, (below, blocks)) in made.into_iter().filter(|(id, _)| *id >= next) {
+            match below {
+                None => replay_create(p, id, blocks, next),
+                Some(below) if p.volumes.slot(id).is_none() => {
+                    let Some(below) = p.volumes.layer(below) else { continue };
+                    mark!(SnapshotReplayed);
+                    p.volumes.freeze(below, id, name(), blocks, p.addresses);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
     /// What the tail says of pages that could not be read when the record was written comes before all else that it
     /// says: it is a part of the maps of then.
     pub(super) fn apply_placed(&mut self, p: &mut Parts<P>) {
@@ -135,7 +156,8 @@ impl<P: Payload> Recovery<P> {
             }
             mark!(PlacedReplayed);
             let value = Value::of_entry(entry.pack());
-            let stale = value.filter(|value| self.is_stale(p, *value)).map(|_| Value::LOST);
+            let stale = value.filter(|value| !value.is_nowhere() && self.is_stale(p, *value));
+            let stale = stale.map(|_| Value::LOST);
             let mapping = stale.or(value).map_or(Mapping::Unmapped, Mapping::At);
             let map = p.volumes.map_mut(volume);
             if map.is_loaded(lba / PAGE) {
@@ -296,8 +318,50 @@ fn class_of<P: Payload>(p: &Parts<P>, unit: UnitId) -> Class {
     }
 }
 
+/// Applies an entry about a volume or a layer as a whole, if it is there.
+fn replay_volume<P: Payload>(
+    unmapped: &mut Unmapped,
+    p: &mut Parts<P>,
+    entry: Entry,
+    next: VolumeId,
+) {
+    match entry {
+        Entry::VolumeCreate { volume, blocks } => replay_create(p, volume, blocks, next),
+        Entry::VolumeDelete { volume } => {
+            // Its blocks are counted, and are unmapped when the pool is open.
+            let Some(volume) = p.volumes.layer(volume) else { return };
+            mark!(DeleteReplayed);
+            let below: Vec<u16> = p.volumes.below(volume).collect();
+            std::iter::once(volume).chain(below).for_each(|layer| p.volumes.hide(layer));
+        }
+        Entry::VolumeResize { volume, blocks } => {
+            let Some(volume) = p.volumes.slot(volume) else { return };
+            let end = p.volumes.map(volume).blocks;
+            unmapped.replay_shrink(p, volume, blocks.min(end));
+            if bug!(p.config, ResizeNotReplayed) {
+                return;
+            }
+            p.volumes.resize(volume, blocks);
+            p.volumes.map_mut(volume).limit = blocks;
+        }
+        Entry::VolumeMedia { volume, media } => {
+            let Some(volume) = p.volumes.index(volume) else { return };
+            mark!(MediaReplayed);
+            if !bug!(p.config, MediaNotReplayed) {
+                p.volumes.map_mut(volume).media = media;
+            }
+        }
+        Entry::LayerDelete { volume } => {
+            let Some(volume) = p.volumes.layer(volume) else { return };
+            mark!(SnapshotDeleteReplayed);
+            p.volumes.make_nameless(volume);
+        }
+        _ => {}
+    }
+}
+
 fn replay_create<P: Payload>(p: &mut Parts<P>, volume: VolumeId, blocks: u64, next: VolumeId) {
-    if p.volumes.index(volume).is_some() || volume < next {
+    if p.volumes.layer(volume).is_some() || volume < next {
         mark!(CreateKnown);
         return;
     }

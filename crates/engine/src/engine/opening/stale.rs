@@ -94,7 +94,7 @@ impl<P: Payload> Recovery<P> {
             mark!(StaleLost);
             let map = p.volumes.map_mut(volume);
             map.patch(lba, Mapping::At(Value::LOST), false);
-            let id = map.id;
+            let id = map.user;
             p.note_lost(&mut run, id, lba);
         }
         p.tell_lost(run);

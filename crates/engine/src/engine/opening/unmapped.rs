@@ -102,6 +102,23 @@ impl Unmapped {
         }
     }
 
+    pub(super) fn replay_hole<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        volume: u16,
+        from: u64,
+        until: u64,
+    ) {
+        // The layers below may be gone by now.
+        if p.volumes.map(volume).layer.below.is_none() {
+            return self.replay_unmap(p, volume, from, until);
+        }
+        for lba in from..until {
+            p.volumes.map_mut(volume).set(lba, Mapping::At(Value::HOLE));
+            self.map_again(volume, lba);
+        }
+    }
+
     pub(super) fn replay_shrink<P: Payload>(&mut self, p: &mut Parts<P>, volume: u16, blocks: u64) {
         let (mut page, mut budget) = (blocks / PAGE, u32::MAX);
         let mut map = p.volumes.map(volume);

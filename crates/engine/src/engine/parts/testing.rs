@@ -41,6 +41,7 @@ pub(crate) fn parts_of(config: Config) -> Parts<()> {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(1),
         clean: false,
         confirmed: false,

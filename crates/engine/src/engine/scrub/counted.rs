@@ -28,7 +28,7 @@ impl Counted {
     pub(super) fn counts<P: Payload>(self, p: &Parts<P>) -> bool {
         let Counted { volume, lba: Lba(lba), value } = self;
         if volume.is_user() {
-            let index = p.volumes.index(volume);
+            let index = p.volumes.layer(volume);
             return index.is_some_and(|index| {
                 lba < p.volumes.map(index).blocks && p.on_media(index, lba) == Some(value)
             });
@@ -38,7 +38,7 @@ impl Counted {
             let at = p.unit_table.pages().get(page.index as usize);
             return at.is_some_and(|at| at.pack() == value.entry());
         }
-        let Some(index) = p.volumes.index(page.volume) else { return false };
+        let Some(index) = p.volumes.layer(page.volume) else { return false };
         let map = p.volumes.map(index);
         let entry = match volume {
             VolumeId::MAP if u64::from(page.index) < map.pages() => map.page_at(page.index.into()),
@@ -58,7 +58,7 @@ impl Counted {
             return Some(Extent { volume, lba: lba.0, blocks: 1 });
         }
         let page = PageId::from_lba(lba);
-        let index = p.volumes.index(page.volume).filter(|_| volume == VolumeId::MAP)?;
+        let index = p.volumes.layer(page.volume).filter(|_| volume == VolumeId::MAP)?;
         Some(p.extent_of_page(index, page.index.into()))
     }
 

@@ -90,28 +90,41 @@ impl<P: Payload> Parts<P> {
 
     /// The part of a failed control entry that later entries have not overridden.
     fn still_true(&self, entry: Entry) -> Vec<Entry> {
-        let index = |volume| self.volumes.index(volume).map(|index| self.volumes.map(index));
+        let index = |volume| self.volumes.layer(volume).map(|index| self.volumes.map(index));
         match entry {
-            Entry::Trim { volume, lba, blocks } => {
+            Entry::Trim { volume, lba, blocks } | Entry::LayerHole { volume, lba, blocks } => {
+                let hole = matches!(entry, Entry::LayerHole { .. });
                 // Of a deleted volume all of it is.
-                let Some(number) = self.volumes.index(volume) else { return vec![entry] };
+                let Some(number) = self.volumes.layer(volume) else { return vec![entry] };
                 let map = self.volumes.map(number);
                 let end = (lba.0 + blocks).min(map.blocks);
                 // What waits in memory to be written again may have been sealed since, too. All that was sealed since
                 // the trim is known, see `flying`.
-                let written = |lba: u64| self.on_media(number, lba).is_some();
+                let now = |lba| self.on_media(number, lba);
+                let written = |lba| now(lba).is_some_and(|value| !hole || value != Value::HOLE);
                 let mut runs = Vec::new();
                 let mut from = lba.0;
                 for lba in lba.0..=end {
                     if lba == end || written(lba) {
                         let blocks = lba - from;
-                        let run = Entry::Trim { volume, lba: Lba(from), blocks };
+                        let first = Lba(from);
+                        let run = match hole {
+                            true => Entry::LayerHole { volume, lba: first, blocks },
+                            false => Entry::Trim { volume, lba: first, blocks },
+                        };
                         runs.extend((blocks > 0).then_some(run));
                         from = lba + 1;
                     }
                 }
                 mark!(TrimSaidAgain);
                 runs
+            }
+            Entry::VolumeSnapshot { volume, layer, .. } => {
+                mark!(SnapshotSaidAgain);
+                let now = index(layer).map(|map| map.blocks);
+                now.map(|blocks| Entry::VolumeSnapshot { volume, layer, blocks })
+                    .into_iter()
+                    .collect()
             }
             Entry::VolumeCreate { volume, .. } => {
                 mark!(CreateSaidAgain);
@@ -127,13 +140,13 @@ impl<P: Payload> Parts<P> {
             }
             Entry::VolumeMedia { volume, .. } => {
                 mark!(MediaSaidAgain);
-                let now = index(volume);
+                let now = self.volumes.index(volume).map(|index| self.volumes.map(index));
                 let now = now.map(|map| Entry::VolumeMedia { volume, media: map.media });
                 now.into_iter().collect()
             }
             Entry::VolumeName { volume, part, .. } => {
                 mark!(NameSaidAgain);
-                let now = index(volume);
+                let now = self.volumes.index(volume).map(|index| self.volumes.map(index));
                 let now = now.and_then(|map| Entry::name_parts(volume, &map.name).nth(part.into()));
                 now.into_iter().collect()
             }
@@ -155,7 +168,7 @@ impl<P: Payload> Parts<P> {
         owner: Option<Owner>,
     ) -> u32 {
         let id = volume;
-        let Some(volume) = self.volumes.index(volume) else { return 0 };
+        let Some(volume) = self.volumes.layer(volume) else { return 0 };
         if lba >= self.volumes.map(volume).blocks {
             return 0;
         }

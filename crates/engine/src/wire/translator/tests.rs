@@ -99,6 +99,7 @@ fn record(at: Location, revision: u64) -> Superblock {
         patches: 0,
         vain: 0,
         flushed: 0,
+        snapshots: false,
         checkpoint: Sequence(1),
         clean: false,
         confirmed: false,

@@ -1,0 +1,112 @@
+//! Snapshots of the volumes of a pool, served and not.
+
+use std::path::Path;
+
+use thermocline_nbd::protocol::request::{Command, flag};
+use thermocline_nbd::{Client, ClientError, protocol::request::Framing};
+
+use super::serve::{Served, format, run};
+use crate::scratch;
+
+/// NBD's `EPERM`.
+const READ_ONLY: u32 = 1;
+
+const MIB: u64 = 1 << 20;
+
+#[track_caller]
+fn fill(client: &mut Client<std::os::unix::net::UnixStream>, byte: u8, mib: std::ops::Range<u64>) {
+    for offset in (mib.start * MIB..mib.end * MIB).step_by(MIB as usize) {
+        client.call(Command::Write, 0, offset, 0, &[byte; MIB as usize]).expect("written");
+    }
+    client.call(Command::Flush, 0, 0, 0, &[]).expect("flushed");
+}
+
+#[track_caller]
+fn shows(served: &Served, export: &str, offset: u64, byte: u8) {
+    let read = served.client(export).call(Command::Read, 0, offset, 4096, &[]).expect("read");
+    assert!(read.data == [byte; 4096], "{export} at {offset} begins with {}", read.data[0]);
+}
+
+/// Bytes of all volumes and snapshots that the pool holds.
+fn mapped(served: &Served) -> u64 {
+    served.status()["engine"]["mapped_bytes"].as_u64().expect("a number")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let listed = run(folder, "volume list pool.toml --json").json();
+    let volumes = listed["volumes"].as_array().expect("a list").iter();
+    volumes.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_snapshot_shows_what_was_there_until_it_is_deleted_and_its_space_returns() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    fill(&mut client, 1, 0..8);
+    let made = run(folder, "volume snapshot pool.toml main monday").ok();
+    assert!(made.contains("`main@monday` is a snapshot of volume `main`"), "{made}");
+    fill(&mut client, 2, 0..4);
+    client.call(Command::Trim, flag::FUA, 4 * MIB, MIB as u32, &[]).expect("trimmed");
+    let check = |served: &Served| {
+        for (export, offset, byte) in [
+            ("main", 0, 2),
+            ("main", 4 * MIB, 0),
+            ("main", 6 * MIB, 1),
+            ("main@monday", 0, 1),
+            ("main@monday", 4 * MIB, 1),
+            ("main@monday", 6 * MIB, 1),
+        ] {
+            shows(served, export, offset, byte);
+        }
+    };
+    check(&served);
+    let written = served.client("main@monday").call(Command::Write, 0, 0, 0, &[3; 4096]);
+    assert!(matches!(written, Err(ClientError::Request(READ_ONLY))), "{written:?}");
+    let refused = run(folder, "volume snapshot pool.toml main monday").refused(2);
+    assert!(refused.contains("a volume of that name exists"), "{refused}");
+    let refused =
+        run(folder, "volume delete pool.toml main --yes-destroy main --despite-clients").refused(2);
+    assert!(refused.contains("has snapshots, which must be deleted before"), "{refused}");
+    assert_eq!(names(folder), ["main", "second", "main@monday"]);
+    served.signal("KILL");
+    drop((client, served));
+
+    let served = Served::start(folder, "");
+    check(&served);
+    let before = mapped(&served);
+    run(folder, "volume delete pool.toml main@monday --yes-destroy main@monday").ok();
+    assert!(Client::connect(served.stream(), "main@monday", Framing::Simple).is_err());
+    let began = std::time::Instant::now();
+    // Of 4 MiB that were overwritten and 1 MiB that was trimmed.
+    while mapped(&served) > before - 5 * MIB {
+        assert!(began.elapsed() < super::serve::PATIENCE, "{} of {before}", mapped(&served));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    for (offset, byte) in [(0, 2), (4 * MIB, 0), (6 * MIB, 1)] {
+        shows(&served, "main", offset, byte);
+    }
+    assert_eq!(served.stop(), 0);
+    assert_eq!(names(folder), ["main", "second"]);
+}
+
+#[test]
+fn a_snapshot_is_made_and_deleted_in_a_pool_that_is_not_served() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    run(folder, "volume snapshot pool.toml main monday").ok();
+    let served = Served::start(folder, "");
+    fill(&mut served.client("main"), 1, 0..1);
+    shows(&served, "main@monday", 0, 0);
+    shows(&served, "main", 0, 1);
+    assert_eq!(served.stop(), 0);
+    assert_eq!(names(folder), ["main", "second", "main@monday"]);
+    let wrong = run(folder, "volume snapshot pool.toml main a/b").refused(2);
+    assert!(wrong.contains("cannot be the name of a volume"), "{wrong}");
+    run(folder, "volume delete pool.toml main@monday --yes-destroy main@monday").ok();
+    run(folder, "volume delete pool.toml main --yes-destroy main").ok();
+    assert_eq!(names(folder), ["second"]);
+}

@@ -1,0 +1,424 @@
+//! Snapshots: freezing the map of a volume, and giving back what a deleted snapshot alone has.
+//!
+//! A deleted snapshot leaves a *nameless* layer. Blocks there that the layers above cover for everybody are unmapped,
+//! in walks through its pages: one after the deletion, more as the volume is written, and one before the pool counts
+//! as full. A nameless layer without blocks goes. ADR 0080 has the reasons.
+//!
+//! Invariants:
+//! * A covered block is unmapped only after what covers it is durable: no crash uncovers it.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use thermocline_format::{Entry, VolumeId, VolumeName};
+use thermocline_types::Lba;
+
+use crate::bugs::bug;
+use crate::durability::Then;
+use crate::engine::Parts;
+use crate::engine::trim::Trimmer;
+use crate::map::{Bits, Mapping, PAGE, Value, VolumeMap, Wanted};
+use crate::marks::mark;
+use crate::memory::{Room, Share};
+use crate::pages::{Loaded, Needs, PAGES, WORDS};
+use crate::payload::Payload;
+use crate::request::{HostError, MAX_LAYERS, Reply};
+use crate::volumes::PageCursor;
+use crate::write_cache::Owner;
+
+/// Entries of two lines that fit in a chunk.
+const ENTRIES: usize = thermocline_format::MAX_LINES / 2;
+
+/// A walk begins when so many blocks were written or trimmed since the last one, and a quarter of what the layer has.
+/// Chosen, not measured.
+const LEAST_COVERED: u64 = 1024;
+
+/// A walk through a nameless layer.
+#[derive(Debug)]
+struct Walk {
+    layer: u16,
+    id: VolumeId,
+    /// [`crate::stats::Stats::covers`] at its begin.
+    began: u64,
+    /// The next page of the layer.
+    page: u64,
+    /// The page whose covered blocks are being found, the layers above to be asked still, and what was found.
+    asks: Option<(u64, Vec<u16>, Bits)>,
+    /// Pages with covered blocks.
+    covered: VecDeque<(u64, Bits)>,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Finding covered blocks.
+    Finding,
+    /// Waiting until what covers them is durable.
+    Flushing,
+    /// Unmapping them.
+    Unmapping,
+}
+
+/// Makes snapshots, and walks through what deleted ones leave.
+#[derive(Debug, Default)]
+pub(crate) struct Layers {
+    asked: VecDeque<(u32, VolumeId, VolumeName)>,
+    walk: Option<Walk>,
+}
+
+impl Layers {
+    /// A snapshot of `volume` is asked for.
+    pub(crate) fn ask(&mut self, request: u32, volume: VolumeId, name: VolumeName) {
+        self.asked.push_back((request, volume, name));
+    }
+
+    /// Takes snapshots and walks a bounded step further. Returns whether anything was done.
+    pub(crate) fn step<P: Payload>(&mut self, p: &mut Parts<P>, trimmer: &mut Trimmer) -> bool {
+        self.snapshot_step(p, trimmer) | self.walk_step(p, trimmer)
+    }
+
+    /// Makes the next snapshot that is asked for, once a durable record tells earlier programs to keep off, and no trim
+    /// or change of the size of the volume is under way.
+    fn snapshot_step<P: Payload>(&mut self, p: &mut Parts<P>, trimmer: &Trimmer) -> bool {
+        let Some((request, volume, name)) = self.asked.front().cloned() else { return false };
+        if !p.superblocks.durable().is_some_and(|record| record.snapshots) {
+            mark!(SnapshotAwaitsRecord);
+            p.snapshots = true;
+            p.want_checkpoint();
+            return false;
+        }
+        let index = p.volumes.index(volume);
+        if index.is_some_and(|index| trimmer.works_on(index)) {
+            mark!(SnapshotAwaitsTrim);
+            return false;
+        }
+        self.asked.pop_front();
+        match p.may_snapshot(volume, &name) {
+            Ok(index) => p.snapshot(request, index, name),
+            Err(error) => p.request_progress(request, 1, Some(error)),
+        }
+        true
+    }
+
+    /// The pool failed.
+    pub(crate) fn fail<P: Payload>(&mut self, p: &mut Parts<P>) {
+        for (request, ..) in self.asked.drain(..) {
+            p.request_progress(request, 1, Some(HostError::Failed));
+        }
+    }
+
+    /// What covers the blocks that were found is durable.
+    pub(crate) fn covers_durably(&mut self) {
+        if let Some(walk) = &mut self.walk {
+            walk.step = Step::Unmapping;
+        }
+    }
+
+    fn walk_step<P: Payload>(&mut self, p: &mut Parts<P>, trimmer: &mut Trimmer) -> bool {
+        let Some(mut walk) = self.walk.take() else {
+            self.walk = p.next_walk();
+            return self.walk.is_some();
+        };
+        // The volume may have been deleted meanwhile.
+        if !p.volumes.is(walk.layer, walk.id) || p.volumes.map(walk.layer).deleted {
+            p.pages.need(Needs::Covered, None);
+            p.pages.need(Needs::Covering, None);
+            let waits = walk.step == Step::Flushing;
+            self.walk = Some(walk).filter(|_| waits);
+            return !waits;
+        }
+        let worked = match walk.step {
+            Step::Finding => walk.find(p),
+            Step::Flushing => false,
+            Step::Unmapping => walk.unmap(p),
+        };
+        if walk.step != Step::Finding || walk.page != u64::MAX || !walk.covered.is_empty() {
+            self.walk = Some(walk);
+            return worked;
+        }
+        mark!(WalkOver);
+        let map = p.volumes.map_mut(walk.layer);
+        map.layer.walked = Some(walk.began);
+        let tally = map.tally();
+        if tally.used + tally.absent == 0 {
+            mark!(NamelessForgotten);
+            p.volumes.unlink(walk.layer);
+            p.volumes.hide(walk.layer);
+            trimmer.unmap_deleted(p, walk.layer);
+        }
+        true
+    }
+}
+
+impl Walk {
+    /// Finds covered blocks of some pages. Returns whether anything was done.
+    fn find<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let (mut budget, mut worked) = (WORDS, false);
+        for _ in 0..PAGES {
+            let over = self.page == u64::MAX && self.asks.is_none();
+            if over || self.covered.len() as u64 == PAGES {
+                break;
+            }
+            if self.asks.is_none() {
+                let map = p.volumes.map(self.layer);
+                let Some(page) = map.next_page(&mut self.page, Wanted::Held, &mut budget) else {
+                    if budget > 0 {
+                        self.page = u64::MAX;
+                    }
+                    worked = true;
+                    break;
+                };
+                self.asks = Some((page, p.volumes.covering(self.layer), Bits::default()));
+            }
+            if !self.ask(p) {
+                return worked;
+            }
+            worked = true;
+        }
+        p.stats.looked_at += u64::from(WORDS - budget);
+        if self.covered.is_empty() || (self.page != u64::MAX && (self.covered.len() as u64) < PAGES)
+        {
+            return worked;
+        }
+        // Holes are durable with the entries that say so.
+        if !p.seal_control() {
+            p.want_checkpoint();
+            return worked;
+        }
+        self.step = Step::Flushing;
+        let early = bug!(p.config, HiddenTooEarly);
+        if early || p.await_flush(p.flights.sealed(), Then::Covered).is_some() {
+            self.step = Step::Unmapping;
+        }
+        true
+    }
+
+    /// Finds the covered blocks of a page. Returns whether that is over.
+    fn ask<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let Some((page, above, bits)) = &mut self.asks else { return true };
+        let from = *page * PAGE;
+        let end = (from + PAGE).min(p.volumes.map(self.layer).blocks);
+        while let Some(&layer) = above.last() {
+            let least = p.volumes.map(layer).layer.least;
+            (from.max(least)..end).for_each(|lba| set(bits, lba));
+            let end = end.min(p.volumes.map(layer).blocks);
+            if from < end && !p.volumes.map(layer).is_blank(*page) {
+                p.pages.need(Needs::Covering, Some((layer, *page)));
+                match p.loaded(layer, from, end, Share::Upkeep) {
+                    Loaded::Yes => {
+                        p.stats.looked_at += PAGE;
+                        let covers = |lba: &u64| p.covers(layer, *lba);
+                        (from..end).filter(covers).for_each(|lba| set(bits, lba));
+                    }
+                    Loaded::Wait(_) | Loaded::NoRoom => return false,
+                    Loaded::No(_) => {}
+                }
+            }
+            above.pop();
+        }
+        p.pages.need(Needs::Covering, None);
+        if *bits != Bits::default() && !bug!(p.config, CoveredNotHidden) {
+            self.covered.push_back((*page, *bits));
+        }
+        self.asks = None;
+        true
+    }
+
+    /// Unmaps the covered blocks of a page. Returns whether it did.
+    fn unmap<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let Some(&(page, bits)) = self.covered.front() else {
+            self.step = Step::Finding;
+            return true;
+        };
+        let from = page * PAGE;
+        let end = (from + PAGE).min(p.volumes.map(self.layer).blocks);
+        p.pages.need(Needs::Covered, Some((self.layer, page)));
+        match p.loaded(self.layer, from, end, Share::Upkeep) {
+            Loaded::Yes => self.unmap_page(p, from..end, &bits),
+            Loaded::Wait(_) | Loaded::NoRoom => return false,
+            Loaded::No(_) => {}
+        }
+        p.pages.need(Needs::Covered, None);
+        self.covered.pop_front();
+        true
+    }
+
+    fn unmap_page<P: Payload>(&self, p: &mut Parts<P>, blocks: std::ops::Range<u64>, bits: &Bits) {
+        let (page, mut waiting, mut entries) = (blocks.start / PAGE, Vec::new(), Vec::new());
+        if p.volumes.map(self.layer).is_blank(page) {
+            return;
+        }
+        p.stats.looked_at += PAGE;
+        for lba in blocks {
+            let mapping = p.volumes.map(self.layer).get(lba);
+            if mapping == Mapping::Unmapped || !has(bits, lba) {
+                continue;
+            }
+            p.unmap_block(self.layer, lba, mapping, false, &mut waiting);
+            match entries.last_mut() {
+                Some(Entry::Trim { lba: first, blocks, .. }) if first.0 + *blocks == lba => {
+                    *blocks += 1;
+                }
+                _ => entries.push(Entry::Trim { volume: self.id, lba: Lba(lba), blocks: 1 }),
+            }
+        }
+        mark!(CoveredUnmapped if !entries.is_empty());
+        p.volumes.map_mut(self.layer).release(page);
+        p.volumes.note_pages(self.layer);
+        for entries in entries.chunks(ENTRIES) {
+            p.cache.say(entries.to_vec(), std::mem::take(&mut waiting));
+        }
+    }
+}
+
+fn set(bits: &mut Bits, lba: u64) {
+    bits[(lba % PAGE) as usize / 64] |= 1 << (lba % 64);
+}
+
+fn has(bits: &Bits, lba: u64) -> bool {
+    bits[(lba % PAGE) as usize / 64] >> (lba % 64) & 1 == 1
+}
+
+impl<P: Payload> Parts<P> {
+    fn may_snapshot(&mut self, volume: VolumeId, name: &VolumeName) -> Result<u16, HostError> {
+        let index = self.volumes.index(volume).ok_or(HostError::NoVolume(volume))?;
+        if self.volumes.map(index).layer.frozen {
+            return Err(HostError::ReadOnly);
+        }
+        let below: Vec<u16> = self.volumes.below(index).collect();
+        if below.len() >= MAX_LAYERS {
+            return Err(HostError::TooManySnapshots);
+        }
+        let has_name = |layer: &u16| {
+            let map = self.volumes.map(*layer);
+            !map.layer.nameless && map.name == *name
+        };
+        // A volume may have an `@` in its name.
+        let whole = VolumeName::of_snapshot(&self.volumes.map(index).name, name);
+        let whole = whole.ok_or(HostError::LongName)?;
+        let same = |map: &&VolumeMap| !map.layer.frozen && map.name == whole;
+        if below.iter().any(has_name) || self.volumes.alive().iter().any(same) {
+            return Err(HostError::NameTaken);
+        }
+        let volumes = self.may_have_more()?;
+        let depth = self.volumes.depth().max(below.len() as u64 + 1);
+        self.may_grow(0, self.volumes.map(index).blocks, volumes, depth)?;
+        Ok(index)
+    }
+
+    fn snapshot(&mut self, request: u32, index: u16, name: VolumeName) {
+        let layer = self.volumes.next_id();
+        let (volume, blocks) = (self.volumes.map(index).id, self.volumes.map(index).blocks);
+        let mut entries = vec![Entry::VolumeSnapshot { volume, layer, blocks }];
+        entries.extend(Entry::name_parts(layer, &name));
+        self.volumes.freeze(index, layer, name, blocks, self.addresses);
+        self.requests.set_reply(request, Reply::Created(layer));
+        self.requests.need(request, 1);
+        self.cache.say(entries, vec![Owner::Request(request)]);
+        self.flush(request);
+    }
+
+    /// A snapshot is one no more.
+    pub(crate) fn delete_snapshot(&mut self, request: u32, index: u16) {
+        let volume = self.volumes.map(index).id;
+        self.volumes.make_nameless(index);
+        let mut entries = vec![Entry::LayerDelete { volume }];
+        if bug!(self.config, SnapshotDeleteNotLogged) {
+            entries = vec![Entry::Trim { volume: self.volumes.next_id(), lba: Lba(0), blocks: 1 }];
+        }
+        self.cache.say(entries, vec![Owner::Request(request)]);
+    }
+
+    /// The next walk that is due, if one is.
+    fn next_walk(&self) -> Option<Walk> {
+        let began = self.stats.covers();
+        let due = |layer: &u16| {
+            let map = self.volumes.map(*layer);
+            let least = LEAST_COVERED.max(map.tally().blocks / 4);
+            map.layer.walked.is_none_or(|walked| {
+                began > walked && (self.pages.is_walk_wanted() || began - walked >= least)
+            })
+        };
+        let layer = self.volumes.nameless().find(due).filter(|_| self.superblocks.are_settled())?;
+        let (id, page, asks, covered) = (self.volumes.map(layer).id, 0, None, VecDeque::new());
+        Some(Walk { layer, id, began, page, asks, covered, step: Step::Finding })
+    }
+
+    /// Whether a write that finds no room is to wait: a walk through nameless layers may give some.
+    pub(crate) fn awaits_walk(&mut self) -> bool {
+        let covers = self.stats.covers();
+        let walked = |layer: u16| self.volumes.map(layer).layer.walked == Some(covers);
+        let (mut any, mut all) = (false, true);
+        for layer in self.volumes.nameless() {
+            (any, all) = (true, all && walked(layer));
+        }
+        let waits = any && (!all || self.cache.waiting() > 0);
+        if waits {
+            self.cache.seal_all_soon();
+        }
+        self.pages.want_walk(waits);
+        waits
+    }
+
+    /// Whether `lba` has an entry on media, or as good as there, in the map of `layer`, where it is known.
+    fn covers(&self, layer: u16, lba: u64) -> bool {
+        match self.volumes.map(layer).look_up(lba) {
+            None | Some(Mapping::Unmapped) => false,
+            Some(Mapping::At(_)) => true,
+            Some(Mapping::Staged(slot)) => self.cache.block(slot).old.is_some(),
+        }
+    }
+
+    /// Makes room for a page of a map that has no entry yet. Returns whether there is.
+    pub(crate) fn has_room_for_page(&mut self, volume: u16, page: u64) -> bool {
+        if !self.volumes.map(volume).is_blank(page) {
+            return true;
+        }
+        match self.make_room(1, Share::Upkeep, (volume, page, page + 1)) {
+            Room::Yes => return true,
+            Room::Later => self.pages.note_goes_on(),
+            Room::No => self.pages.note_short(),
+        }
+        false
+    }
+
+    /// Unmaps a block with this mapping, or makes a hole of it; owners of what is staged are appended to `waiting`.
+    pub(crate) fn unmap_block(
+        &mut self,
+        volume: u16,
+        lba: u64,
+        mapping: Mapping,
+        hole: bool,
+        waiting: &mut Vec<Owner>,
+    ) {
+        let now = if hole { Mapping::At(Value::HOLE) } else { Mapping::Unmapped };
+        if mapping == now {
+            return;
+        }
+        let mut mapped = true;
+        let old = match mapping {
+            Mapping::Unmapped => {
+                mapped = false;
+                None
+            }
+            Mapping::At(value) => {
+                mapped = !value.is_nowhere();
+                Some(value)
+            }
+            Mapping::Staged(slot) => {
+                mark!(StagedTrimmed);
+                let absorbed = u64::from(!self.cache.block(slot).replaces);
+                self.stats.absorbed_blocks += absorbed;
+                self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
+                self.cache.trim(slot, waiting)
+            }
+        };
+        self.volumes.map_mut(volume).set(lba, now);
+        self.volumes.map_less(mapped.into());
+        self.stats.trimmed_blocks += 1;
+        if let Some(value) = old {
+            self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
+            self.drop_value(value);
+        }
+    }
+}
