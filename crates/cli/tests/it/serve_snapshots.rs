@@ -49,7 +49,7 @@ fn a_snapshot_shows_what_was_there_until_it_is_deleted_and_its_space_returns() {
     let made = run(folder, "volume snapshot pool.toml main monday").ok();
     assert!(made.contains("`main@monday` is a snapshot of volume `main`"), "{made}");
     fill(&mut client, 2, 0..4);
-    client.call(Command::Trim, flag::FUA, 4 * MIB, MIB as u32, &[]).expect("trimmed");
+    client.call(Command::Trim, flag::FUA, 4 * MIB, MIB, &[]).expect("trimmed");
     let check = |served: &Served| {
         for (export, offset, byte) in [
             ("main", 0, 2),

@@ -183,7 +183,7 @@ fn measured(settings: &Settings) -> Counters {
             stream: StreamId::UNKNOWN,
             op: Op::Write,
         };
-        machine.submit(machine.now(), &[request], 0);
+        machine.submit(&[request], 0);
         while machine.in_work() > 0 {
             machine.step().expect("it goes on");
         }
@@ -256,7 +256,7 @@ fn members_measured(settings: &Settings, blocks: u64, flushed: u64) -> (Causes, 
         let (offset, length) = (Bytes(lba * 4096), Bytes(blocks * 4096));
         let (tenant, stream) = (TenantId(0), StreamId::UNKNOWN);
         let request = Request { at: Time::ZERO, offset, length, tenant, stream, op };
-        machine.submit(machine.now(), &[request], 0);
+        machine.submit(&[request], 0);
         while machine.in_work() > 0 {
             machine.step().expect("it goes on");
         }
