@@ -110,7 +110,7 @@ pub enum ErrorKind {
         supported: u16,
     },
     /// Sound, but written by an older program, from before any was released.
-    #[error("version {found}; this program reads version {supported} only")]
+    #[error("version {found}; this program reads none before version {supported}")]
     OlderVersion {
         /// The version found.
         found: u16,

@@ -18,7 +18,7 @@ use crate::id::PoolId;
 /// The newest version of a structure: chunks and superblock records of pools that have, or had, snapshots.
 pub const VERSION: u16 = 8;
 /// The version of every other structure, and the oldest that the program reads.
-pub(crate) const PLAIN_VERSION: u16 = 7;
+pub const PLAIN_VERSION: u16 = 7;
 
 /// Bytes in the prefix of a chunk's header.
 pub const CHUNK_PREFIX_BYTES: usize = size_of::<ChunkPrefixRaw>();

@@ -39,7 +39,7 @@ pub use geometry::{
 pub use id::{Epoch, Generation, Location, PageId, PoolId, Revision, Sequence, VolumeId};
 pub use layout::{
     CHUNK_PREFIX_BYTES, LINE_BYTES, MAX_CHUNK_BYTES, MAX_DEVICES, MAX_HEADER_BYTES, MAX_LINES,
-    SUPERBLOCK_PREFIX_BYTES, VERSION,
+    PLAIN_VERSION as OLDEST_VERSION, SUPERBLOCK_PREFIX_BYTES, VERSION,
 };
 pub use map::{MapEntry, MapPage, PAGE_ENTRIES, TAG_BITS};
 pub use packed::{PackedBlock, Packer, Places, packed_block, unpack};

@@ -141,7 +141,7 @@ pub struct HttpThreads {
 
 impl HttpThreads {
     /// The pool is open: requests that wait for the pool are answered.
-    pub fn open(&self, state: State) {
+    pub fn open(&self, state: &State) {
         self.opened.iter().for_each(|opened| _ = opened.send_replace(Some(state.clone())));
     }
 

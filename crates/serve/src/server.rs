@@ -132,7 +132,7 @@ impl PoolServer {
         let tap_ = tap.clone();
         let state =
             State::new(backend.downgrade(), &exports, &stopper, &health, reach, devices, tap_);
-        http.open(state.served_by(build));
+        http.open(&state.served_by(build));
         health.enter(Phase::Serving);
         log.say(&News::Started { id, volumes: volumes.len() });
         Ok(PoolServer {

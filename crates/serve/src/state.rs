@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use thermocline_engine::{Engine, HostError, Memory, Payload, VolumeInfo, WrittenOn};
-use thermocline_format::{Geometry, MediaClass, VolumeName};
+use thermocline_format::{Geometry, MediaClass, VERSION, VolumeName};
 use thermocline_nand::Counters;
 use thermocline_nbd::Stopper;
 use thermocline_record::waterfall::{self, Level, Waterfall};
@@ -407,7 +407,7 @@ impl State {
         let traffic = self.stopper.traffic();
         Status {
             schema: "thermocline.serve/1",
-            format: thermocline_format::VERSION,
+            format: VERSION,
             build: self.build,
             seconds: self.began.elapsed().as_secs_f64(),
             opened_seconds: self.devices.opened().elapsed().as_secs_f64(),
@@ -433,6 +433,7 @@ impl State {
         let connections = service.memory.connections_bytes;
         Some(Status {
             pool: seen.id,
+            format: seen.format,
             volumes: volumes.collect(),
             waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
             waterfall: waterfall(&engine, drive.as_ref()),
@@ -453,6 +454,7 @@ impl State {
 /// What the status needs from the thread of the pool.
 struct Seen {
     id: String,
+    format: u16,
     volumes: Vec<VolumeInfo>,
     engine: EngineStatus,
     fullness: FullnessReport,
@@ -472,6 +474,7 @@ impl Seen {
         let scrub = view.scrubs.map(|schedule| ScrubReport::new(schedule, geometry.units()));
         Seen {
             id: engine.pool_id().to_string(),
+            format: engine.format_version(),
             volumes: view.earlier.volumes(engine),
             engine: engine_status(engine, view.earlier),
             fullness: FullnessReport::new(&view.fullness),

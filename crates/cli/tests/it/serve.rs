@@ -329,7 +329,8 @@ fn what_may_not_be_served_is_refused_with_the_remedy() {
     let no_socket = done(handed).refused(2);
     assert!(no_socket.contains("the inherited descriptor 3 is no socket"), "{no_socket}");
     let served = Served::start(folder, "");
-    let twice = run(folder, "check pool.toml --repair").refused(2);
+    let load = "load pool.toml --into second --workload uniform --span 16MiB --writes 1";
+    let twice = run(folder, load).refused(2);
     assert!(twice.contains("pool.img: is in use: process"), "{twice}");
     for part in [
         format!("process {} serves this pool", served.child.id()),

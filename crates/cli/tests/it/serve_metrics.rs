@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use thermocline_format::VERSION;
+use thermocline_format::{OLDEST_VERSION, VERSION};
 use thermocline_nbd::protocol::request::{Command, flag};
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
@@ -80,21 +80,24 @@ fn the_program_and_the_format_of_the_pool_are_told() {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("THERMOCLINE_COMMIT"));
     let named = format!("thermocline {version} (commit {commit}, pool format {VERSION})\n");
     assert_eq!(run(folder, "--version").ok(), named);
-    assert_eq!(run(folder, "status pool.toml --json").json()["format"], VERSION);
-    assert!(run(folder, "status pool.toml").ok().contains(&format!(", format {VERSION}: ")));
+    assert_eq!(run(folder, "status pool.toml --json").json()["format"], OLDEST_VERSION);
+    assert!(run(folder, "status pool.toml").ok().contains(&format!(", format {OLDEST_VERSION}: ")));
     let doctor = run(folder, "doctor pool.toml").ok();
-    assert!(doctor.contains(&format!(" of format {VERSION} opens")), "{doctor}");
+    assert!(doctor.contains(&format!(" of format {OLDEST_VERSION} opens")), "{doctor}");
     let served = Served::start(folder, "");
-    let labels = format!("version=\"{version}\",commit=\"{commit}\",format=\"{VERSION}\"");
+    let labels = format!("version=\"{version}\",commit=\"{commit}\",format=\"{OLDEST_VERSION}\"");
     let text = metrics(&served);
     assert_eq!(metric(&text, &format!("build_info{{{labels}}}")), Some(1.0), "{text}");
     let status = served.status();
-    assert_eq!((&status["format"], &status["build"]["commit"]), (&VERSION.into(), &commit.into()));
+    assert_eq!(
+        (&status["format"], &status["build"]["commit"]),
+        (&OLDEST_VERSION.into(), &commit.into())
+    );
     let told = run(folder, "status pool.toml").ok();
-    let line = format!("by version {version}, commit {commit}; pool format {VERSION}\n");
+    let line = format!("by version {version}, commit {commit}; pool format {OLDEST_VERSION}\n");
     assert!(told.contains(&line), "{told}");
     let doctor = run(folder, "doctor pool.toml").ok();
-    assert!(doctor.contains(&format!("served, in format {VERSION};")), "{doctor}");
+    assert!(doctor.contains(&format!("served, in format {OLDEST_VERSION};")), "{doctor}");
     assert_eq!(served.stop(), 0);
 }
 

@@ -60,7 +60,7 @@ fn who_serves_a_pool_is_known_by_other_settings_too() {
         assert_eq!(refused.matches("process ").count(), 1, "{refused}");
         assert!(refused.contains(&server), "{refused}");
     }
-    let refused = run(folder, "scrub pool.toml").refused(2);
+    let refused = run(folder, "check pool.toml --repair").refused(2);
     assert!(refused.contains(&format!("{server}serves this pool")), "{refused}");
     assert_eq!(served.stop(), 0);
 }

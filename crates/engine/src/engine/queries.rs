@@ -1,6 +1,8 @@
 //! Questions to an engine, and settings that are no requests.
 
-use thermocline_format::{Geometry, Location, MediaClass, Superblock, VolumeId};
+use thermocline_format::{
+    Geometry, Location, MediaClass, OLDEST_VERSION, Superblock, VERSION, VolumeId,
+};
 use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Classifier as _;
 use thermocline_types::{DeviceId, Lba, Time, UnitId, Version};
@@ -44,6 +46,13 @@ impl<P: Payload> Engine<P> {
     pub fn at_risk_blocks(&self) -> u64 {
         let waiting = u64::from(self.parts.cache.waiting());
         waiting + self.parts.stats.host_blocks_written - self.parts.durability.host_blocks()
+    }
+
+    /// The version of the format that the pool is written in: the newest only if it had a snapshot.
+    #[must_use]
+    pub fn format_version(&self) -> u16 {
+        let newest = self.parts.superblocks.durable().is_some_and(|record| record.snapshots);
+        if newest { VERSION } else { OLDEST_VERSION }
     }
 
     /// The volumes and their snapshots, by rising identifier.

@@ -38,7 +38,6 @@ struct Full {
     per_unit: u64,
     data_unit: u32,
     /// Root pages, and behind them those of the unit table.
-    layer: None,
     roots: Vec<PageBytes>,
 }
 

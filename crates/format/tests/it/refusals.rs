@@ -115,10 +115,10 @@ fn every_truncation_is_refused_and_says_how_much_is_needed() {
 
 #[test]
 fn another_version_is_named_with_our_own() {
-    let newer = ErrorKind::NewerVersion { found: 258, supported: 7 };
+    let newer = ErrorKind::NewerVersion { found: 258, supported: 8 };
     assert_eq!(chunk_with(8, &[2, 1]), Some(newer.clone()));
     assert_eq!(superblock_with(8, &[2, 1]), Some(newer.clone()));
-    assert_eq!(newer.to_string(), "version 258; this program reads up to version 7");
+    assert_eq!(newer.to_string(), "version 258; this program reads up to version 8");
     for found in [1, 2, 3, 4, 5, 6] {
         let older = ErrorKind::OlderVersion { found: found.into(), supported: 7 };
         assert_eq!(superblock_with(8, &[found, 0]), Some(older));

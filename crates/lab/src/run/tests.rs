@@ -105,7 +105,8 @@ fn clients_that_think_ask_for_as_much_as_the_law_says() {
             Options { read_share: 0.9, ..Options::new(Bytes::mib(64), Limit::Requests(4000)) };
         let input = Input::Synthetic { spec: Spec::load("uniform").unwrap(), options };
         let mut workload = Prepared::new(input, None, Bytes::BLOCK, None).unwrap();
-        let pacing = Some(Pacing::Clients { count: 8, think: Time::micros(5000) });
+        let pacing =
+            Some(Pacing::Clients { count: 8, think: thermocline_types::Time::micros(5000) });
         let settings = Settings { pacing, ..Settings::default() };
         let record = run(&mut workload, &stack, &settings, &mut |_| {}).unwrap();
         let latencies = record.latency_ns.unwrap();

@@ -164,7 +164,8 @@ impl ShellWorld {
                 lba += count;
             }
             let (volume, name, media) = (info.id, info.name, info.media);
-            found.push(FoundVolume { volume, name, media, blocks });
+            let snapshot_of = info.snapshot_of;
+            found.push(FoundVolume { volume, name, media, snapshot_of, blocks });
         }
         Ok(found)
     }

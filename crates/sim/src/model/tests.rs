@@ -155,6 +155,7 @@ fn volumes_come_and_go_with_their_completions() {
     let mut model = model();
     let create = model.begin_create(name("b"), 2);
     let second = |blocks, text| FoundVolume {
+        snapshot_of: None,
         media: VolumeMedia::Auto,
         volume: VolumeId(2),
         name: name(text),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize as _;
 use thermocline_engine::Config;
-use thermocline_format::{PoolId, VERSION};
+use thermocline_format::PoolId;
 use thermocline_runtime::opening::{short_of_fast, unused};
 use thermocline_runtime::storage::IoEngine;
 use thermocline_runtime::{Contents, DeviceKind, GroupKind, GroupStatus, MediaError, Settings};
@@ -29,8 +29,9 @@ pub fn examine(settings: &Settings, path: &Path) -> Vec<Finding> {
             let engine = pool.driver.engine();
             let volumes = engine.volumes();
             let reason = format!(
-                "pool {} of format {VERSION} opens, with {} volumes, replaying {} chunks",
+                "pool {} of format {} opens, with {} volumes, replaying {} chunks",
                 engine.pool_id(),
+                engine.format_version(),
                 volumes.len(),
                 pool.replayed.0
             );

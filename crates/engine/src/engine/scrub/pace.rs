@@ -146,7 +146,8 @@ mod tests {
     fn a_stopped_scrub_ends_when_the_device_has_answered_and_reports_nothing() {
         let mut p = parts();
         let mut scrubber = Scrubber::default();
-        scrubber.begin(&mut p, Asked::Background(Pace::new(p.now)), UnitId(5));
+        let now = p.now;
+        scrubber.begin(&mut p, Asked::Background(Pace::new(now)), UnitId(5));
         assert!(scrubber.step(&mut p) && scrubber.in_background().is_some());
         scrubber.scrubs[0].waiting = 1;
         scrubber.stop_background();
