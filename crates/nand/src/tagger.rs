@@ -11,7 +11,7 @@ use crate::profile::Cut;
 ///
 /// The policy sees every block written by the host, but nothing inside the drive: neither the location of blocks nor
 /// the opening and cleaning of units. A command has one handle, chosen by the majority of the command's blocks; the
-/// first handle wins a tie. [`thermocline_ftl::placement::Placement::stream`] maps a class to a handle.
+/// first handle wins a tie. The policy maps a class to a handle.
 #[derive(Debug)]
 pub struct Tagger {
     policy: Policy,
