@@ -78,7 +78,7 @@ impl Stepper {
         match service.step() {
             Next::Step => return true,
             Next::Over => {
-                service.store_totals();
+                service.store_last_totals();
                 self.end();
             }
             Next::Reopen(reopening) => {

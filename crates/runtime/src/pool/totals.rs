@@ -174,6 +174,14 @@ impl Service {
         }
     }
 
+    /// Reports the totals at the end, unless hosts asked for nothing: a service that failed to begin leaves no file.
+    pub(super) fn store_last_totals(&mut self) {
+        let stats = self.earlier.stats(self.driver.engine());
+        if stats.host_blocks_staged + stats.host_blocks_read + stats.trimmed_blocks > 0 {
+            self.store_totals();
+        }
+    }
+
     /// Reports the totals, to be stored.
     pub(super) fn store_totals(&mut self) {
         let stats = self.earlier.stats(self.driver.engine());
