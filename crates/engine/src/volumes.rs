@@ -451,11 +451,12 @@ impl Volumes {
         self.indices().filter(|index| self.map(*index).layer.nameless && !self.map(*index).deleted)
     }
 
-    /// Whether a layer below the one at `index` may have blocks in a page.
+    /// Whether a layer below the one at `index` may have blocks in a page. A nameless layer may: what a walk unmapped
+    /// there may come back in a crash.
     pub(crate) fn is_below(&self, index: u16, page: u64) -> bool {
         let there = |below: u16| {
             let map = self.map(below);
-            page < map.pages() && !map.is_blank(page)
+            page < map.pages() && (map.layer.nameless || !map.is_blank(page))
         };
         page * PAGE < self.map(index).layer.least && self.below(index).any(there)
     }

@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! * A covered block is unmapped only after what covers it is durable: no crash uncovers it.
+//! * A nameless layer goes only after it is durably empty: no crash brings back a block that was trimmed above since.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -15,8 +16,8 @@ use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::durability::Then;
-use crate::engine::Parts;
 use crate::engine::trim::Trimmer;
+use crate::engine::{Parts, Phase};
 use crate::map::{Bits, Mapping, PAGE, Value, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
@@ -47,6 +48,8 @@ struct Walk {
     /// Pages with covered blocks.
     covered: VecDeque<(u64, Bits)>,
     step: Step,
+    /// The layer is empty, durably after the next flush.
+    emptied: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +77,9 @@ impl Layers {
 
     /// Takes snapshots and walks a bounded step further. Returns whether anything was done.
     pub(crate) fn step<P: Payload>(&mut self, p: &mut Parts<P>, trimmer: &mut Trimmer) -> bool {
-        self.snapshot_step(p, trimmer) | self.walk_step(p, trimmer)
+        // What a walk says after the last checkpoint would be replayed.
+        let walks = p.phase != Phase::Closing || p.pages.is_walk_wanted();
+        self.snapshot_step(p, trimmer) | (walks && self.walk_step(p, trimmer))
     }
 
     /// Makes the next snapshot that is asked for, once a durable record tells earlier programs to keep off, and no trim
@@ -136,11 +141,17 @@ impl Layers {
             self.walk = Some(walk);
             return worked;
         }
+        let tally = p.volumes.map(walk.layer).tally();
+        let empty = tally.used + tally.absent == 0;
+        if empty && !walk.emptied {
+            walk.emptied = walk.make_durable(p);
+            let worked = walk.emptied;
+            self.walk = Some(walk);
+            return worked;
+        }
         mark!(WalkOver);
-        let map = p.volumes.map_mut(walk.layer);
-        map.layer.walked = Some(walk.began);
-        let tally = map.tally();
-        if tally.used + tally.absent == 0 {
+        p.volumes.map_mut(walk.layer).layer.walked = Some(walk.began);
+        if empty {
             mark!(NamelessForgotten);
             p.volumes.unlink(walk.layer);
             p.volumes.hide(walk.layer);
@@ -180,10 +191,15 @@ impl Walk {
         {
             return worked;
         }
+        self.make_durable(p) || worked
+    }
+
+    /// Begins to make durable what was written and said so far. Returns whether it did.
+    fn make_durable<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         // Holes are durable with the entries that say so.
         if !p.seal_control() {
             p.want_checkpoint();
-            return worked;
+            return false;
         }
         self.step = Step::Flushing;
         let early = bug!(p.config, HiddenTooEarly);
@@ -341,7 +357,7 @@ impl<P: Payload> Parts<P> {
         };
         let layer = self.volumes.nameless().find(due).filter(|_| self.superblocks.are_settled())?;
         let (id, page, asks, covered) = (self.volumes.map(layer).id, 0, None, VecDeque::new());
-        Some(Walk { layer, id, began, page, asks, covered, step: Step::Finding })
+        Some(Walk { layer, id, began, page, asks, covered, step: Step::Finding, emptied: false })
     }
 
     /// Whether a write that finds no room is to wait: a walk through nameless layers may give some.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use thermocline_format::{Entry, VolumeId};
+use thermocline_format::{Entry, Sequence, VolumeId};
 use thermocline_types::Lba;
 
 use crate::bugs::bug;
@@ -28,6 +28,29 @@ pub(crate) struct Unmapping {
     pub(crate) end: u64,
     pub(crate) request: Option<u32>,
     pub(crate) afterwards: Afterwards,
+    /// Blocks of layers go after the deletion of their volume is durable: alone, they would uncover others.
+    awaits: Awaits,
+}
+
+impl Awaits {
+    /// What is left of it by now.
+    fn now<P: Payload>(self, p: &Parts<P>) -> Awaits {
+        match self {
+            Awaits::Entry if !p.cache.has_control() => Awaits::Chunk(p.flights.sealed()).now(p),
+            Awaits::Chunk(sequence) if p.durability.durable() >= sequence => Awaits::Nothing,
+            other => other,
+        }
+    }
+}
+
+/// What a deletion waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaits {
+    Nothing,
+    /// The entry of the deletion is to be sealed.
+    Entry,
+    /// All up to this chunk is to be durable.
+    Chunk(Sequence),
 }
 
 /// What follows when the blocks are unmapped.
@@ -77,6 +100,7 @@ impl Trimmer {
             end: extent.lba + extent.blocks,
             request: Some(request),
             afterwards: Afterwards::Nothing,
+            awaits: Awaits::Nothing,
         });
         // Short ones of loaded pages are done at once, unless there are many.
         if pages.1 - pages.0 <= PAGES && !p.is_due_to_rest() && !self.trims_wait(p) {
@@ -89,7 +113,12 @@ impl Trimmer {
         if !self.unmapping.is_empty() && self.trims_wait(p) {
             return false;
         }
-        let first = self.unmapping.iter().position(|work| !self.awaits_checkpoint(p, work));
+        for work in &mut self.unmapping {
+            work.awaits = work.awaits.now(p);
+        }
+        let may =
+            |work: &Unmapping| work.awaits == Awaits::Nothing && !self.awaits_checkpoint(p, work);
+        let first = self.unmapping.iter().position(may);
         first.is_some_and(|index| self.unmap_some_of(p, index))
     }
 
@@ -299,11 +328,16 @@ impl Trimmer {
             entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
         p.cache.say(entries, vec![Owner::Request(request)]);
-        layers.into_iter().for_each(|layer| self.unmap_deleted(p, layer));
+        let awaits = if layers.len() > 1 { Awaits::Entry } else { Awaits::Nothing };
+        layers.into_iter().for_each(|layer| self.unmap_hidden(p, layer, awaits));
     }
 
     /// Unmaps the blocks of a deleted volume, and forgets it then.
     pub(crate) fn unmap_deleted<P: Payload>(&mut self, p: &mut Parts<P>, index: u16) {
+        self.unmap_hidden(p, index, Awaits::Nothing);
+    }
+
+    fn unmap_hidden<P: Payload>(&mut self, p: &mut Parts<P>, index: u16, awaits: Awaits) {
         let end = p.volumes.map(index).blocks;
         p.pages.forget_damage(index, 0, u64::MAX);
         let afterwards = Afterwards::Forget;
@@ -313,6 +347,7 @@ impl Trimmer {
             end,
             request: None,
             afterwards,
+            awaits,
         });
     }
 
@@ -342,6 +377,7 @@ impl Trimmer {
             end: old,
             request: Some(request),
             afterwards: Afterwards::Resize(blocks),
+            awaits: Awaits::Nothing,
         });
     }
 
