@@ -256,3 +256,21 @@ fn a_window_keeps_the_requests_of_its_time_and_names_the_end_if_there_are_none()
     let error = read(20, None).unwrap_err().to_string();
     assert!(error.contains("no request lies in the window") && error.contains("9"), "{error}");
 }
+
+#[test]
+fn a_line_of_biosnoop_with_too_many_or_too_few_columns_is_bad() {
+    let many = "x ".repeat(20);
+    for header in [
+        "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)".to_owned(),
+        format!("TIME(s) COMM PID DISK T SECTOR BYTES {many}"),
+    ] {
+        for line in ["0.1 a", "0.1 a 1 vda W 8 4096 0.2", &format!("0.1 {many} 1 vda W 8 4096 0.2")]
+        {
+            let text = format!("{header}\n{line}\n");
+            let options = Options { format: Some(Format::Biosnoop), ..Options::default() };
+            let requests = read(text.as_bytes(), &options).map(|found| found.len());
+            let sound = line.ends_with("0.2") && !header.contains('x');
+            assert_eq!(requests.ok(), sound.then_some(1), "{text}");
+        }
+    }
+}

@@ -101,6 +101,9 @@ impl Biosnoop {
         }
         let columns = self.columns.or_else(|| Columns::without_header(&right[..count]));
         let Columns { mut pid, disk, code, sector, bytes, .. } = columns.ok_or(SHAPE)?;
+        if [pid, disk, code, sector, bytes].into_iter().any(|column| column >= count) {
+            return Err(SHAPE);
+        }
         let mut name = right[disk];
         // No disk has a name of digits alone: it is the process in front of an empty column.
         if whole_uint(name).is_some() && pid == disk + 1 {
