@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 47] = [
     "",
     "lab list",
     "lab theory",
@@ -49,6 +49,7 @@ const COMMANDS: [&str; 46] = [
     "volume resize",
     "volume media",
     "volume rename",
+    "volume snapshot",
     "volume delete",
     "serve",
     "volume limit",
