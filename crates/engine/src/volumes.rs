@@ -25,6 +25,10 @@ pub(crate) struct Volumes {
     /// How many pages of each kind there are, as of when each map was noted last.
     noted: Tally,
     roots: usize,
+    /// The layers of snapshots that were deleted.
+    nameless: Vec<u16>,
+    /// Snapshots that were deleted since the opening.
+    snapshots_deleted: u64,
     /// The most layers that are below another.
     depth: u64,
     /// Bytes of memory that all maps take at most beside their pages.
@@ -351,17 +355,21 @@ impl Volumes {
         top
     }
 
-    /// The frozen layer at `index` is no snapshot any more.
+    /// The frozen layer at `index` is no snapshot any more. Layers below may be covered by more now.
     pub(crate) fn make_nameless(&mut self, index: u16) {
         self.map_mut(index).layer.nameless = true;
+        self.snapshots_deleted += 1;
+        let below: Vec<u16> = self.below(index).collect();
+        below.into_iter().for_each(|layer| self.map_mut(layer).layer.walked = None);
         self.sort_users();
     }
 
-    /// Takes the layer at `index` out of its stack.
+    /// Takes the layer at `index` out of its stack. Its least size goes on to hide what lies below.
     pub(crate) fn unlink(&mut self, index: u16) {
-        let below = self.map(index).layer.below;
+        let LayerState { below, least, .. } = self.map(index).layer;
         if let Some(above) = self.above(index) {
-            self.map_mut(above).layer.below = below;
+            let layer = &mut self.map_mut(above).layer;
+            (layer.below, layer.least) = (below, layer.least.min(least));
         }
         self.map_mut(index).layer.below = None;
         self.sort_users();
@@ -398,6 +406,8 @@ impl Volumes {
         self.index.sort_unstable();
         let depths = self.index.iter().map(|(_, index)| self.below(*index).count() as u64);
         self.depth = depths.max().unwrap_or(0);
+        let nameless = |map: &VolumeMap| map.layer.nameless && !map.deleted;
+        self.nameless = self.indices().filter(|index| nameless(self.map(*index))).collect();
     }
 
     /// The most layers that are below another.
@@ -446,9 +456,14 @@ impl Volumes {
         of.and_then(|of| VolumeName::of_snapshot(of, own)).unwrap_or_else(|| own.clone())
     }
 
+    /// How many snapshots were deleted since the opening.
+    pub(crate) fn snapshots_deleted(&self) -> u64 {
+        self.snapshots_deleted
+    }
+
     /// The layers of snapshots that were deleted.
-    pub(crate) fn nameless(&self) -> impl Iterator<Item = u16> + '_ {
-        self.indices().filter(|index| self.map(*index).layer.nameless && !self.map(*index).deleted)
+    pub(crate) fn nameless(&self) -> &[u16] {
+        &self.nameless
     }
 
     /// Whether a layer below the one at `index` may have blocks in a page. A nameless layer may: what a walk unmapped

@@ -41,6 +41,8 @@ struct Walk {
     id: VolumeId,
     /// [`crate::stats::Stats::covers`] at its begin.
     began: u64,
+    /// How many snapshots were deleted at its begin.
+    deleted: u64,
     /// The next page of the layer.
     page: u64,
     /// The page whose covered blocks are being found, the layers above to be asked still, and what was found.
@@ -150,7 +152,9 @@ impl Layers {
             return worked;
         }
         mark!(WalkOver);
-        p.volumes.map_mut(walk.layer).layer.walked = Some(walk.began);
+        // A snapshot that was deleted meanwhile may cover more.
+        let all = walk.deleted == p.volumes.snapshots_deleted();
+        p.volumes.map_mut(walk.layer).layer.walked = Some(walk.began).filter(|_| all);
         if empty {
             mark!(NamelessForgotten);
             p.volumes.unlink(walk.layer);
@@ -355,9 +359,16 @@ impl<P: Payload> Parts<P> {
                 began > walked && (self.pages.is_walk_wanted() || began - walked >= least)
             })
         };
-        let layer = self.volumes.nameless().find(due).filter(|_| self.superblocks.are_settled())?;
+        let layer = self
+            .volumes
+            .nameless()
+            .iter()
+            .copied()
+            .find(due)
+            .filter(|_| self.superblocks.are_settled())?;
         let (id, page, asks, covered) = (self.volumes.map(layer).id, 0, None, VecDeque::new());
-        Some(Walk { layer, id, began, page, asks, covered, step: Step::Finding, emptied: false })
+        let (deleted, step) = (self.volumes.snapshots_deleted(), Step::Finding);
+        Some(Walk { layer, id, began, deleted, page, asks, covered, step, emptied: false })
     }
 
     /// Whether a write that finds no room is to wait: a walk through nameless layers may give some.
@@ -365,7 +376,7 @@ impl<P: Payload> Parts<P> {
         let covers = self.stats.covers();
         let walked = |layer: u16| self.volumes.map(layer).layer.walked == Some(covers);
         let (mut any, mut all) = (false, true);
-        for layer in self.volumes.nameless() {
+        for &layer in self.volumes.nameless() {
             (any, all) = (true, all && walked(layer));
         }
         let waits = any && (!all || self.cache.waiting() > 0);
