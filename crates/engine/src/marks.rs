@@ -358,6 +358,7 @@ mod counted {
         WalkOver: "a walk through the layer of a deleted snapshot is over",
         CoveredUnmapped: "covered blocks of a deleted snapshot go",
         NamelessForgotten: "the layer of a deleted snapshot goes",
+        NamelessReplaced: "a write in a full pool replaces blocks of deleted snapshots",
         WriteAwaitsWalk: "a write finds no room before a walk through the layers of deleted snapshots",
         HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",
     }

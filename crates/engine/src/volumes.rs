@@ -31,6 +31,8 @@ pub(crate) struct Volumes {
     snapshots_deleted: u64,
     /// The most layers that are below another.
     depth: u64,
+    /// What `depth` was before layers went that an opening would find again, in the same two parts as `cut`.
+    deep: (u64, u64),
     /// Bytes of memory that all maps take at most beside their pages.
     fixed: u64,
     /// Pages cut off at the end of their volume that an opening would still need in their old state. First the pages
@@ -405,7 +407,9 @@ impl Volumes {
         self.index = indices.filter_map(of).collect();
         self.index.sort_unstable();
         let depths = self.index.iter().map(|(_, index)| self.below(*index).count() as u64);
-        self.depth = depths.max().unwrap_or(0);
+        let depth = depths.max().unwrap_or(0);
+        self.deep.1 = self.deep.1.max(self.depth);
+        self.depth = depth;
         let nameless = |map: &VolumeMap| map.layer.nameless && !map.deleted;
         self.nameless = self.indices().filter(|index| nameless(self.map(*index))).collect();
     }
@@ -413,6 +417,11 @@ impl Volumes {
     /// The most layers that are below another.
     pub(crate) fn depth(&self) -> u64 {
         self.depth
+    }
+
+    /// The most layers that are below another when the pool is opened after a crash now.
+    pub(crate) fn depth_after_crash(&self) -> u64 {
+        self.depth.max(self.deep.0).max(self.deep.1)
     }
 
     /// The layers below the one at `index`, from the nearest on.
@@ -558,12 +567,14 @@ impl Volumes {
     pub(crate) fn begin_checkpoint(&mut self) {
         self.cut = (self.cut.0 + self.cut.1, 0);
         self.gone = (self.gone.0 + self.gone.1, 0);
+        self.deep = (self.deep.0.max(self.deep.1), 0);
     }
 
     /// The record of that checkpoint is flushed.
     pub(crate) fn cut_landed(&mut self) {
         self.cut.0 = 0;
         self.gone.0 = 0;
+        self.deep.0 = 0;
     }
 
     /// How many pages of each kind there are now.

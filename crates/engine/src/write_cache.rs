@@ -326,6 +326,11 @@ impl<P> WriteCache<P> {
         self.control.pop_front_if(|control| control.lines() <= room)
     }
 
+    /// Lines of the next control entries that belong in one chunk.
+    pub(crate) fn control_lines(&self) -> Option<usize> {
+        self.control.front().map(Control::lines)
+    }
+
     /// Whether control entries wait.
     pub(crate) fn has_control(&self) -> bool {
         !self.control.is_empty()

@@ -54,9 +54,10 @@ impl<P: Payload> Parts<P> {
     /// Seals all control entries; `false` if no unit has room.
     pub(crate) fn seal_control(&mut self) -> bool {
         let block = self.config.geometry.logical_block();
-        while self.cache.has_control() {
+        while let Some(lines) = self.cache.control_lines() {
             let class = self.config.metadata_class();
-            let Some((at, room)) = self.room(class, 0) else { return false };
+            let least = block.chunk_header(lines) - block.chunk_header(1);
+            let Some((at, room)) = self.room(class, least) else { return false };
             let limit = (room as usize * block.bytes() - thermocline_format::CHUNK_PREFIX_BYTES)
                 / thermocline_format::LINE_BYTES;
             let mut left = limit.min(MAX_LINES);
@@ -67,7 +68,7 @@ impl<P: Payload> Parts<P> {
                 entries.extend(next.entries);
                 next.owners.iter().for_each(|owner| owe(&mut owners, *owner));
             }
-            assert!(!entries.is_empty(), "what stands in one chunk fits into the smallest");
+            assert!(!entries.is_empty(), "the chunk has room for the first");
             self.space.note_control(at.unit, self.flights.next());
             let body = (Body::User(Vec::new()), None);
             self.launch(class, at, ChunkCause::Host, entries, body, owners, 0);

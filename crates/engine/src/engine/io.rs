@@ -19,8 +19,8 @@ use crate::write_cache::{Owner, Owners, Staged};
 enum Staging {
     /// Now, in this volume.
     Now(u16),
-    /// When this page of a volume was read.
-    AfterPage(u16, u64),
+    /// When this page of a layer was read; other pages stay in memory meanwhile.
+    AfterPage((u16, u64), Vec<(u16, u64)>),
     /// When there is memory for pages, or room.
     WithMemory,
     /// When this page of a volume can be read, which it could not be.
@@ -34,7 +34,7 @@ impl Staging {
     fn hindered(volume: u16, loaded: &Loaded) -> Option<Staging> {
         match *loaded {
             Loaded::Yes => None,
-            Loaded::Wait(page) => Some(Staging::AfterPage(volume, page)),
+            Loaded::Wait(page) => Some(Staging::AfterPage((volume, page), Vec::new())),
             Loaded::NoRoom => Some(Staging::WithMemory),
             Loaded::No(page) => Some(Staging::Damaged(volume, page)),
         }
@@ -225,12 +225,8 @@ impl<P: Payload> Parts<P> {
                 self.request_progress(request, 1, None);
                 return true;
             }
-            Staging::AfterPage(volume, page) => {
-                self.park(
-                    (volume, page),
-                    Waits::Write { request, extent, data, handle },
-                    Vec::new(),
-                );
+            Staging::AfterPage(page, held) => {
+                self.park(page, Waits::Write { request, extent, data, handle }, held);
             }
             Staging::WithMemory => {
                 self.await_memory(Waits::Write { request, extent, data, handle }, tried);
@@ -272,8 +268,10 @@ impl<P: Payload> Parts<P> {
         if new + unknown > 0 {
             let pages = (from / PAGE..end.div_ceil(PAGE)).filter(|&page| map.begins(page));
             let pages = pages.count() as u64;
-            if !self.has_room_for(volume, new + unknown, pages) {
-                return self.without_room(volume, extent, unknown > 0);
+            let short = !self.has_room_for(volume, new + unknown, 0, pages);
+            if short && let Some(staging) = self.without_room(volume, extent, (new, unknown), pages)
+            {
+                return staging;
             }
             // Those of which only the page on media knows count as new, until it is read.
             self.volumes.map_more(new + unknown);
@@ -283,29 +281,70 @@ impl<P: Payload> Parts<P> {
     }
 
     /// When blocks can be staged though the pool seems to be full: when it is known whether they are new at all, when a
-    /// deletion has made room, or when it is known what really counts.
+    /// deletion has made room, or when it is known what really counts; `None` if at once.
     #[cold]
-    fn without_room(&mut self, volume: u16, extent: Extent, unknown: bool) -> Staging {
-        if unknown {
+    fn without_room(
+        &mut self,
+        volume: u16,
+        extent: Extent,
+        (new, unknown): (u64, u64),
+        pages: u64,
+    ) -> Option<Staging> {
+        if unknown > 0 {
             mark!(WriteAwaitsPage);
             let loaded = self.loaded(volume, extent.lba, extent.lba + extent.blocks, Share::Read);
-            return Staging::hindered(volume, &loaded).unwrap_or(Staging::WithMemory);
+            return Some(Staging::hindered(volume, &loaded).unwrap_or(Staging::WithMemory));
         }
         if self.volumes.are_going() {
             mark!(WriteAwaitsDeletion);
-            return Staging::WithMemory;
+            return Some(Staging::WithMemory);
+        }
+        let replaced = match self.nameless_blocks(volume, extent) {
+            Ok(replaced) => replaced,
+            Err(staging) => return Some(staging),
+        };
+        if replaced > 0 && self.has_room_for(volume, new, replaced, pages) {
+            mark!(NamelessReplaced);
+            return None;
         }
         if self.awaits_walk() {
             mark!(WriteAwaitsWalk);
-            return Staging::WithMemory;
+            return Some(Staging::WithMemory);
         }
         if self.volumes.tally().doubled > 0 && !self.pages.counted_since(self.stats.checkpoints) {
             mark!(WriteAwaitsCounts);
             self.want_checkpoint();
-            return Staging::WithMemory;
+            return Some(Staging::WithMemory);
         }
         self.stats.refused_writes += 1;
-        Staging::Never(HostError::NoSpace)
+        Some(Staging::Never(HostError::NoSpace))
+    }
+
+    /// Counts the blocks of deleted snapshots that a write of `extent` replaces.
+    fn nameless_blocks(&mut self, volume: u16, extent: Extent) -> Result<u64, Staging> {
+        let is_nameless = |layer: &u16| self.volumes.map(*layer).layer.nameless;
+        let nameless: Vec<u16> = self.volumes.below(volume).take_while(is_nameless).collect();
+        if nameless.is_empty() {
+            return Ok(0);
+        }
+        let (layer, loaded, held) = self.loaded_through(volume, extent);
+        match loaded {
+            Loaded::Yes => {}
+            Loaded::Wait(page) => return Err(Staging::AfterPage((layer, page), held)),
+            Loaded::NoRoom => return Err(Staging::WithMemory),
+            // Only the volume itself counts then.
+            Loaded::No(_) => return Ok(0),
+        }
+        let is_data = |mapping| match mapping {
+            None | Some(Mapping::Unmapped) => false,
+            Some(Mapping::At(value)) => !value.is_nowhere(),
+            Some(Mapping::Staged(_)) => true,
+        };
+        let replaced = |lba: &u64| {
+            let (layer, mapping) = self.volumes.find(volume, *lba);
+            nameless.contains(&layer) && is_data(mapping)
+        };
+        Ok((extent.lba..extent.lba + extent.blocks).filter(replaced).count() as u64)
     }
 
     /// Stages blocks for which there is room; `owner` waits for each of them.

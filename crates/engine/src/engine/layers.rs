@@ -16,6 +16,7 @@ use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::durability::Then;
+use crate::engine::occupancy::Occupancy;
 use crate::engine::trim::Trimmer;
 use crate::engine::{Parts, Phase};
 use crate::map::{Bits, Mapping, PAGE, Value, VolumeMap, Wanted};
@@ -95,7 +96,7 @@ impl Layers {
             return false;
         }
         let index = p.volumes.index(volume);
-        if index.is_some_and(|index| trimmer.works_on(index)) {
+        if index.is_some_and(|index| trimmer.works_on(index)) || p.volumes.are_going() {
             mark!(SnapshotAwaitsTrim);
             return false;
         }
@@ -321,7 +322,14 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::NameTaken);
         }
         let volumes = self.may_have_more()?;
-        let depth = self.volumes.depth().max(below.len() as u64 + 1);
+        let depth = below.len() as u64 + 1;
+        // The reservation of the volume is for blocks of its new layer.
+        let Occupancy { mapped, held, capacity } = self.occupancy();
+        let again = self.volumes.map(index).reserve - self.volumes.shortfall(index);
+        let kept = if self.volumes.depth() == 0 { self.config.blocks_per_unit() } else { 0 };
+        if kept + again > 0 && mapped + held + kept + again > capacity {
+            return Err(HostError::NoSpace);
+        }
         self.may_grow(0, self.volumes.map(index).blocks, volumes, depth)?;
         Ok(index)
     }

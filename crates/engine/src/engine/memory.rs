@@ -25,7 +25,7 @@ impl<P: Payload> Parts<P> {
     /// Pages that may be in memory or on their way there.
     pub(crate) fn frame_limit(&self) -> u64 {
         let left = self.config.map_memory_bytes.saturating_sub(self.volumes.fixed_bytes());
-        (left / FRAME_BYTES).max(self.least_pages(self.volumes.depth()))
+        (left / FRAME_BYTES).max(self.least_pages(self.volumes.depth_after_crash()))
     }
 
     /// Pages of maps with which everything goes on where at most `depth` layers are below another: a read may need two

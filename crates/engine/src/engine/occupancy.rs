@@ -40,7 +40,7 @@ impl<P: Payload> Parts<P> {
     /// How much of the pool is taken now.
     pub(crate) fn occupancy(&self) -> Occupancy {
         let held = self.volumes.held_beside(None);
-        let capacity = self.capacity_blocks(held.pages);
+        let capacity = self.room_blocks(held.pages);
         Occupancy { mapped: self.volumes.mapped(), held: held.blocks, capacity }
     }
 

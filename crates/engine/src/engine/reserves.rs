@@ -61,12 +61,23 @@ impl<P: Payload> Parts<P> {
     }
 
     /// Whether `new` more blocks of the volume at `index`, in `pages` pages that come into use, fit into the pool.
-    /// Blocks for which the volume itself has a reservation need only room in the pool.
-    pub(crate) fn has_room_for(&self, index: u16, new: u64, pages: u64) -> bool {
+    /// Blocks for which the volume itself has a reservation need only room in the pool. The new blocks replace
+    /// `replaced` blocks of deleted snapshots, which go later: both have room for so long.
+    pub(crate) fn has_room_for(&self, index: u16, new: u64, replaced: u64, pages: u64) -> bool {
         let own = self.volumes.has_reserves() && new <= self.volumes.shortfall(index);
         let own = own || bug!(self.config, ReserveNotHeld);
         let held = if own { Held::default() } else { self.volumes.held_beside(Some(index)) };
-        self.volumes.mapped() + new + held.blocks <= self.capacity_blocks(pages + held.pages)
+        let (taken, pages) = (self.volumes.mapped() + new + held.blocks, pages + held.pages);
+        let more = taken - replaced <= self.room_blocks(pages) || replaced == new && new > 0;
+        more && taken <= self.capacity_blocks(pages)
+    }
+
+    /// Blocks that hosts may have in the pool when `more` pages of maps come into use. A pool with snapshots keeps a
+    /// unit: in a full pool, what is written over blocks of deleted snapshots stands there until a walk removes these.
+    pub(crate) fn room_blocks(&self, more: u64) -> u64 {
+        let layered = self.volumes.depth() > 0;
+        let kept = if layered { self.config.blocks_per_unit() } else { 0 };
+        self.capacity_blocks(more).saturating_sub(kept)
     }
 
     /// Fast units that are not about to be free.

@@ -362,7 +362,7 @@ impl Trimmer {
             return p.request_progress(request, 1, Some(HostError::NoVolume(volume)));
         };
         let old = p.volumes.map(index).blocks;
-        let may = p.may_grow(old, blocks, p.volumes.all().len(), p.volumes.depth());
+        let may = p.may_grow(old, blocks, p.volumes.all().len(), 0);
         let frozen = p.volumes.map(index).layer.frozen;
         if let Err(error) = if frozen { Err(HostError::ReadOnly) } else { may } {
             return p.request_progress(request, 1, Some(error));

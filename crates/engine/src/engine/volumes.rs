@@ -20,7 +20,7 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::NameTaken);
         }
         let volumes = self.may_have_more()?;
-        self.may_grow(0, blocks, volumes, self.volumes.depth())
+        self.may_grow(0, blocks, volumes, 0)
     }
 
     /// How many volumes and layers there are with one more.
@@ -32,8 +32,8 @@ impl<P: Payload> Parts<P> {
         Ok(volumes)
     }
 
-    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes, with at most `depth`
-    /// layers below another.
+    /// Whether a volume may have `blocks` blocks instead of `old`, one of `volumes` volumes, with `depth` layers below
+    /// it from now on.
     pub(crate) fn may_grow(
         &mut self,
         old: u64,
@@ -53,8 +53,8 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::TooManyRoots { needed: roots as u64, most: most as u64 });
         }
         let more = VolumeMap::memory_for(blocks) - VolumeMap::memory_for(old);
-        let needed =
-            self.volumes.fixed_after_crash() + more + self.least_pages(depth) * FRAME_BYTES;
+        let pages = self.least_pages(depth.max(self.volumes.depth_after_crash()));
+        let needed = self.volumes.fixed_after_crash() + more + pages * FRAME_BYTES;
         let budget = self.config.map_memory_bytes;
         if needed > budget {
             // What went since the last checkpoint takes none after the next.

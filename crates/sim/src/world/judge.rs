@@ -137,7 +137,7 @@ impl World {
             HostError::NoSpace => {
                 let promised = matches!(pending, Pending::Change { version, .. } if self.is_reserved(*version));
                 self.has_no_room();
-                let is_full = self.may_be_full() && !promised;
+                let is_full = self.may_be_full(self.kept_for(pending)) && !promised;
                 is_full || self.writes_failed_before && self.is_used_up()
             }
             // As the pool is now.
@@ -154,9 +154,22 @@ impl World {
         }
     }
 
+    /// Blocks that a pool with snapshots may keep from a request: a unit, or what replaces blocks of deleted snapshots.
+    fn kept_for(&self, pending: &Pending) -> u64 {
+        if self.settings.mix.snapshots_one_in == 0 {
+            return 0;
+        }
+        let extent = match pending {
+            Pending::Change { version, .. } => self.model.changed_by(*version),
+            _ => None,
+        };
+        let unit = self.settings.config.blocks_per_unit();
+        extent.map_or(unit, |extent| unit.max(extent.blocks))
+    }
+
     /// Whether there may be no room for a write. Pages of maps that could not be read count as full, and those that
     /// could not be read when their volume was deleted stay counted (ADR 0028).
-    pub(super) fn may_be_full(&self) -> bool {
+    pub(super) fn may_be_full(&self, kept: u64) -> bool {
         if self.fast_are_spoiled() {
             return true;
         }
@@ -165,7 +178,7 @@ impl World {
         let missing = self.atlas().units_missing() * config.blocks_per_unit();
         let pages = self.atlas().pages_unread() + self.machine.pages_lost();
         let unknown = pages * PAGE_ENTRIES as u64;
-        let taken = self.model.mapped_blocks() + self.reserved_blocks() + unknown;
+        let taken = self.model.mapped_blocks() + self.reserved_blocks() + unknown + kept;
         taken > capacity.saturating_sub(missing)
     }
 
