@@ -12,7 +12,7 @@ use crate::engine::occupancy::Occupancy;
 use crate::engine::runs::Run;
 use crate::engine::scrub::{Asked, Pace, ScrubProgress};
 use crate::engine::{Engine, Phase};
-use crate::map::{FRAME_BYTES, VolumeMap};
+use crate::map::{FRAME_BYTES, PAGE, VolumeMap};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
 use crate::stats::{Memory, Stats, WrittenOn};
@@ -146,7 +146,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
-    /// until the first checkpoint after it these may be twice as many, and four more in a pool that failed.
+    /// until the first checkpoint after it these may be twice as many, all of them patches of whole pages, and four more
+    /// in a pool that failed.
     #[must_use]
     pub fn map_memory_bound(&self) -> u64 {
         let (all, opens) = (
@@ -155,7 +156,8 @@ impl<P: Payload> Engine<P> {
         );
         let pages =
             all + if opens { all } else { 0 } + if self.parts.phase_failed() { 4 } else { 0 };
-        self.parts.volumes.fixed_bytes() + pages * FRAME_BYTES
+        let each = if opens { VolumeMap::patch_bytes_for(1, PAGE) } else { FRAME_BYTES };
+        self.parts.volumes.fixed_bytes() + pages * each
     }
 
     /// How much of the units the scrub in progress has looked at, 0 to 1; 1 when there is none.
