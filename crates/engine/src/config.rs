@@ -106,6 +106,9 @@ pub struct Config {
     pub below: Below,
     /// Garbage collection.
     pub gc: GcConfig,
+    /// Layers below a volume from which on blocks of deleted snapshots move up into the layers above, so that their
+    /// layers go: a volume has [`MAX_LAYERS`](crate::request) at most.
+    pub lift_beyond: u32,
     /// Requests that may be in work at once.
     pub max_requests: u32,
     /// Blocks written by the host that may wait in memory at once; at least [`MAX_IO_BLOCKS`].
@@ -162,6 +165,7 @@ impl Config {
                 ahead_units: ahead_units(&geometry),
                 pages: PAGES_AT_ONCE,
             },
+            lift_beyond: 48,
             max_requests: 1024,
             max_staged_blocks: 4096,
             write_cache: true,

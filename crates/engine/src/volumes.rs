@@ -435,6 +435,24 @@ impl Volumes {
         self.indices().find(|above| self.map(*above).layer.below == Some(index))
     }
 
+    /// Layers of the stack that the one at `index` belongs to.
+    pub(crate) fn layers_with(&self, index: u16) -> u64 {
+        let above = std::iter::successors(self.above(index), |index| self.above(*index));
+        (1 + above.count() + self.below(index).count()) as u64
+    }
+
+    /// Whether the layer at `index` is still `id`, and what a deleted snapshot left.
+    pub(crate) fn is_nameless(&self, index: u16, id: VolumeId) -> bool {
+        self.is(index, id) && self.map(index).layer.nameless && !self.map(index).deleted
+    }
+
+    /// A walk through the layer at `index` is due, if it is still `id`.
+    pub(crate) fn walk_again(&mut self, index: u16, id: VolumeId) {
+        if self.is(index, id) {
+            self.map_mut(index).layer.walked = None;
+        }
+    }
+
     /// The layers above the one at `index` whose blocks cover blocks there for everybody: up to the first that is a
     /// snapshot, or the volume itself.
     pub(crate) fn covering(&self, index: u16) -> Vec<u16> {

@@ -75,6 +75,8 @@ pub(crate) struct Staged<P> {
     pub(crate) id: VolumeId,
     /// Whether garbage collection copies it: then the map still points at `old`. Else the map points here.
     pub(crate) copy: bool,
+    /// Whether the block comes from a layer below, and no host wrote it.
+    pub(crate) lifted: bool,
     /// Whether the block replaces a block whose write failed.
     pub(crate) replaces: bool,
     /// Not trimmed meanwhile. For a copy, the check is made at sealing.
@@ -267,6 +269,7 @@ impl<P> WriteCache<P> {
         let staged = &mut self.slots[slot as usize];
         staged.payload = payload;
         staged.crc = crc;
+        staged.lifted = false;
         staged.acknowledged |= owner.is_none();
         if let Some(owner) = owner {
             staged.owners.add(owner);
@@ -618,6 +621,7 @@ impl<P> Staged<P> {
             volume: 0,
             id: VolumeId(1),
             copy: false,
+            lifted: false,
             replaces: false,
             alive: true,
             acknowledged: true,

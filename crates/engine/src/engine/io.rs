@@ -394,6 +394,7 @@ impl<P: Payload> Parts<P> {
             volume,
             id,
             copy: false,
+            lifted: false,
             replaces: false,
             alive: true,
             acknowledged: owner.is_none(),
@@ -424,10 +425,11 @@ impl<P: Payload> Parts<P> {
 
     /// Replaces the contents of a staged block in place. Waiters of the block wait for the new contents.
     fn supersede(&mut self, slot: u32, crc: u32, payload: P, owner: Option<Owner>) {
-        self.stats.absorbed_blocks += 1;
         let staged = self.cache.block(slot);
+        let absorbed = u64::from(!staged.lifted);
+        self.stats.absorbed_blocks += absorbed;
         let crc = if bug!(self.config, SupersededKeepsChecksum) { staged.crc } else { crc };
-        self.volumes.map_mut(staged.volume).traffic.absorbed_blocks += 1;
+        self.volumes.map_mut(staged.volume).traffic.absorbed_blocks += absorbed;
         let early = bug!(self.config, SupersededDoneEarly);
         let before = if early { self.cache.forget_owners(slot) } else { Owners::Nobody };
         self.cache.write_again(slot, crc, payload, owner);

@@ -6,7 +6,10 @@
 //!
 //! Invariants:
 //! * A covered block is unmapped only after what covers it is durable: no crash uncovers it.
+//! * What nobody covers moves up before a stack has as many layers as it can have: `lift`.
 //! * A nameless layer goes only after it is durably empty: no crash brings back a block that was trimmed above since.
+
+mod lift;
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -16,6 +19,8 @@ use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::durability::Then;
+pub(crate) use crate::engine::layers::lift::Lifted;
+use crate::engine::layers::lift::{Lift, Went};
 use crate::engine::occupancy::Occupancy;
 use crate::engine::trim::Trimmer;
 use crate::engine::{Parts, Phase};
@@ -46,13 +51,23 @@ struct Walk {
     deleted: u64,
     /// The next page of the layer.
     page: u64,
-    /// The page whose covered blocks are being found, the layers above to be asked still, and what was found.
-    asks: Option<(u64, Vec<u16>, Bits)>,
+    /// The page whose covered blocks are being found.
+    asks: Option<Ask>,
     /// Pages with covered blocks.
     covered: VecDeque<(u64, Bits)>,
     step: Step,
     /// The layer is empty, durably after the next flush.
     emptied: bool,
+}
+
+/// Finds the covered blocks of a page.
+#[derive(Debug)]
+struct Ask {
+    page: u64,
+    /// The layers above that are still to be asked.
+    above: Vec<u16>,
+    /// What was found.
+    bits: Bits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +85,9 @@ enum Step {
 pub(crate) struct Layers {
     asked: VecDeque<(u32, VolumeId, VolumeName)>,
     walk: Option<Walk>,
+    lift: Option<Lift>,
+    /// [`crate::stats::Stats::covers`] when nothing could be lifted.
+    stays: Option<u64>,
 }
 
 impl Layers {
@@ -124,8 +142,10 @@ impl Layers {
 
     fn walk_step<P: Payload>(&mut self, p: &mut Parts<P>, trimmer: &mut Trimmer) -> bool {
         let Some(mut walk) = self.walk.take() else {
-            self.walk = p.next_walk();
-            return self.walk.is_some();
+            if self.lift.is_none() {
+                self.walk = p.next_walk();
+            }
+            return self.walk.is_some() || self.lift_step(p);
         };
         // The volume may have been deleted meanwhile.
         if !p.volumes.is(walk.layer, walk.id) || p.volumes.map(walk.layer).deleted {
@@ -166,6 +186,79 @@ impl Layers {
     }
 }
 
+impl Layers {
+    /// Goes on lifting, if a stack is deep.
+    fn lift_step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
+        let Some(mut lift) = self.lift.take() else {
+            let covers = p.stats.covers();
+            let rests = self.stays.is_some_and(|stays| covers < stays + LEAST_COVERED);
+            self.lift =
+                if rests && p.volumes.depth() < MAX_LAYERS as u64 { None } else { p.next_lift() };
+            mark!(LiftBegins if self.lift.is_some());
+            return self.lift.is_some();
+        };
+        let went = lift.step(p);
+        if went != Went::Over {
+            self.lift = Some(lift);
+            return went == Went::On;
+        }
+        p.pages.need(Needs::Covered, None);
+        p.pages.need(Needs::Covering, None);
+        self.stays = Some(p.stats.covers()).filter(|_| !lift.moved);
+        if lift.moved {
+            // The next walk finds what was moved.
+            p.cache.seal_all_soon();
+            p.volumes.walk_again(lift.layer, lift.id);
+        }
+        true
+    }
+
+    /// A block that is to be lifted was read; `None` if it is damaged.
+    pub(crate) fn lifted<P: Payload>(
+        &mut self,
+        p: &mut Parts<P>,
+        lifted: Lifted,
+        payload: Option<P>,
+    ) {
+        p.space.drop_reader(p.addresses.location(lifted.value.address()).unit);
+        if let Some(lift) = &mut self.lift {
+            lift.read(p, lifted, payload);
+        }
+    }
+}
+
+impl Ask {
+    fn new(page: u64, above: Vec<u16>) -> Ask {
+        Ask { page, above, bits: Bits::default() }
+    }
+
+    /// Asks the layers above `layer`. Returns whether that is over.
+    fn step<P: Payload>(&mut self, p: &mut Parts<P>, own: u16) -> bool {
+        let from = self.page * PAGE;
+        let end = (from + PAGE).min(p.volumes.map(own).blocks);
+        while let Some(&layer) = self.above.last() {
+            let least = p.volumes.map(layer).layer.least;
+            (from.max(least)..end).for_each(|lba| set(&mut self.bits, lba));
+            let end = end.min(p.volumes.map(layer).blocks);
+            if from < end && !p.volumes.map(layer).is_blank(self.page) {
+                p.pages.need(Needs::Covering, Some((layer, self.page)));
+                match p.loaded(layer, from, end, Share::Upkeep) {
+                    Loaded::Yes => {
+                        p.stats.looked_at += PAGE;
+                        let covers = |lba: &u64| p.covers(layer, *lba);
+                        (from..end).filter(covers).for_each(|lba| set(&mut self.bits, lba));
+                    }
+                    Loaded::Wait(_) | Loaded::NoRoom => return false,
+                    Loaded::No(_) => {}
+                }
+            }
+            self.above.pop();
+        }
+        p.pages.need(Needs::Covering, None);
+        true
+    }
+}
+
 impl Walk {
     /// Finds covered blocks of some pages. Returns whether anything was done.
     fn find<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
@@ -184,7 +277,7 @@ impl Walk {
                     worked = true;
                     break;
                 };
-                self.asks = Some((page, p.volumes.covering(self.layer), Bits::default()));
+                self.asks = Some(Ask::new(page, p.volumes.covering(self.layer)));
             }
             if !self.ask(p) {
                 return worked;
@@ -216,30 +309,12 @@ impl Walk {
 
     /// Finds the covered blocks of a page. Returns whether that is over.
     fn ask<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
-        let Some((page, above, bits)) = &mut self.asks else { return true };
-        let from = *page * PAGE;
-        let end = (from + PAGE).min(p.volumes.map(self.layer).blocks);
-        while let Some(&layer) = above.last() {
-            let least = p.volumes.map(layer).layer.least;
-            (from.max(least)..end).for_each(|lba| set(bits, lba));
-            let end = end.min(p.volumes.map(layer).blocks);
-            if from < end && !p.volumes.map(layer).is_blank(*page) {
-                p.pages.need(Needs::Covering, Some((layer, *page)));
-                match p.loaded(layer, from, end, Share::Upkeep) {
-                    Loaded::Yes => {
-                        p.stats.looked_at += PAGE;
-                        let covers = |lba: &u64| p.covers(layer, *lba);
-                        (from..end).filter(covers).for_each(|lba| set(bits, lba));
-                    }
-                    Loaded::Wait(_) | Loaded::NoRoom => return false,
-                    Loaded::No(_) => {}
-                }
-            }
-            above.pop();
+        let Some(ask) = &mut self.asks else { return true };
+        if !ask.step(p, self.layer) {
+            return false;
         }
-        p.pages.need(Needs::Covering, None);
-        if *bits != Bits::default() && !bug!(p.config, CoveredNotHidden) {
-            self.covered.push_back((*page, *bits));
+        if ask.bits != Bits::default() && !bug!(p.config, CoveredNotHidden) {
+            self.covered.push_back((ask.page, ask.bits));
         }
         self.asks = None;
         true
@@ -379,6 +454,23 @@ impl<P: Payload> Parts<P> {
         Some(Walk { layer, id, began, deleted, page, asks, covered, step, emptied: false })
     }
 
+    /// The next layer whose blocks are to be lifted: the smallest nameless one of the deep stacks.
+    fn next_lift(&self) -> Option<Lift> {
+        let deep = u64::from(self.config.lift_beyond);
+        let idle = self.phase == Phase::Open && self.pages.waiting() == 0;
+        if !idle || self.volumes.depth() < deep || !self.superblocks.are_settled() {
+            return None;
+        }
+        let layers = self.volumes.nameless().iter().copied();
+        let may = |layer: &u16| {
+            self.volumes.map(*layer).layer.walked.is_some()
+                && self.volumes.layers_with(*layer) > deep
+        };
+        let layer =
+            layers.filter(may).min_by_key(|layer| self.volumes.map(*layer).tally().blocks)?;
+        Some(Lift::new(layer, self.volumes.map(layer).id))
+    }
+
     /// Whether a write that finds no room is to wait: a walk through nameless layers may give some.
     pub(crate) fn awaits_walk(&mut self) -> bool {
         let covers = self.stats.covers();
@@ -442,7 +534,8 @@ impl<P: Payload> Parts<P> {
             }
             Mapping::Staged(slot) => {
                 mark!(StagedTrimmed);
-                let absorbed = u64::from(!self.cache.block(slot).replaces);
+                let staged = self.cache.block(slot);
+                let absorbed = u64::from(!staged.replaces && !staged.lifted);
                 self.stats.absorbed_blocks += absorbed;
                 self.volumes.map_mut(volume).traffic.absorbed_blocks += absorbed;
                 self.cache.trim(slot, waiting)

@@ -17,6 +17,7 @@ use crate::destage::Destage;
 use crate::device::{DeviceCmd, OpId, PageBytes, ReadChunks};
 use crate::due::Due;
 use crate::durability::Durability;
+use crate::engine::layers::Lifted;
 use crate::engine::scrub::Counted;
 use crate::engine::versions::Tried;
 use crate::flights::Flights;
@@ -45,6 +46,7 @@ pub(crate) enum Op<P> {
     MergePage { page: Place },
     GcChunks { request: ReadChunks },
     GcRead { segment: u32, first: usize },
+    Lift { lifted: Lifted },
     Reset { unit: UnitId },
     Finish { unit: UnitId },
     Flush { device: DeviceId },

@@ -496,6 +496,13 @@ impl<P: Payload> Engine<P> {
             (Op::GcRead { segment, first }, Err(_)) => {
                 self.collector.data_read(p, segment, first, None);
             }
+            (Op::Lift { lifted }, done) => {
+                let data = match done {
+                    Ok(Done::Data(data)) if lost.is_empty() => Some(data),
+                    _ => None,
+                };
+                self.layers.lifted(p, lifted, data);
+            }
             (Op::Reset { unit }, _) => self.unit_reset(unit, status),
             (Op::Finish { unit }, _) => p.space.finished(unit),
             (Op::Flush { device }, _) => self.flushed(device, status),

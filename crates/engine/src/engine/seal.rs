@@ -181,7 +181,7 @@ impl Sealer {
         let mut next = header + u64::from(block.chunk_header(picked.len()));
         let mut entries = Vec::with_capacity(picked.len());
         let mut body = Vec::with_capacity(picked.len());
-        let (mut copies, mut destaged, mut host_blocks) = (0, 0, 0);
+        let (mut copies, mut destaged, mut staged_blocks) = (0, 0, 0);
         let capacity = p.config.media_of(class) == MediaClass::Capacity;
         for (number, &slot) in (0..).zip(picked) {
             let in_header = packed.as_ref().is_some_and(|(_, packed)| packed.entry == number);
@@ -197,8 +197,9 @@ impl Sealer {
             }
             entries.push(Entry::Data { volume: volume.id, lba: Lba(staged.lba), crc: staged.crc });
             volume.traffic.destaged_blocks += u64::from(leaves);
-            volume.traffic.relocated_blocks += u64::from(staged.copy && !leaves);
-            volume.traffic.host_blocks_written += u64::from(!staged.copy);
+            let copied = staged.copy || staged.lifted;
+            volume.traffic.relocated_blocks += u64::from(copied && !leaves);
+            volume.traffic.host_blocks_written += u64::from(!copied);
             let new = Value::new(address, staged.crc);
             let over = staged.copy.then(|| volume.look_up(staged.lba)).flatten();
             if let Some(Mapping::Staged(other)) = over {
@@ -223,12 +224,13 @@ impl Sealer {
             }
             p.space.add_block(address);
             destaged += u32::from(leaves);
-            copies += u32::from(staged.copy);
-            host_blocks += u32::from(!staged.copy);
+            copies += u32::from(copied);
+            staged_blocks += u32::from(!staged.copy);
             body.push(staged.payload);
         }
-        let cause = p.count_blocks(capacity, host_blocks, copies, destaged);
-        p.launch(class, at, cause, entries, (Body::User(body), packed), owners, host_blocks);
+        let host = picked.len() as u32 - copies;
+        let cause = p.count_blocks(capacity, host, copies, destaged);
+        p.launch(class, at, cause, entries, (Body::User(body), packed), owners, staged_blocks);
     }
 
     /// Whether a block is on a fast device.

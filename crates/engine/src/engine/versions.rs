@@ -234,6 +234,7 @@ impl<'a, P: Payload> Judge<'a, P> {
                 let at = self.collector.read_at(*segment, *first)?;
                 (self.parts.members_of(at.unit) > 0).then_some(Read::Blocks { at })?
             }
+            Op::Lift { lifted } => Read::Blocks { at: of(lifted.value) },
             Op::ScrubRead { block, .. } => Read::Blocks { at: of(block.value()) },
             Op::ScrubVersion { blocks, .. } => Read::Blocks { at: of(blocks.first()?.value()) },
             Op::LoadPage { at, .. } => Read::Page { at: *at },
@@ -285,6 +286,11 @@ impl<'a, P: Payload> Judge<'a, P> {
             }
             Op::GcRead { segment, first } => {
                 self.collector.block_is_right(self.parts, (*segment, *first), index, data, nth)
+            }
+            Op::Lift { lifted } => {
+                let value = lifted.expected();
+                let at = self.parts.addresses.location(value.address());
+                self.parts.arrived(data, nth, at, |crc| self.parts.passes(value, crc))
             }
             Op::ScrubRead { block, .. } => block.is_right(self.parts, data, nth),
             Op::ScrubVersion { blocks, .. } => {

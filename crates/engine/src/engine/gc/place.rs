@@ -103,6 +103,7 @@ impl<P: Payload> Collector<P> {
             volume: valid.volume,
             id: valid.id,
             copy: true,
+            lifted: false,
             replaces: false,
             alive: true,
             acknowledged: false,

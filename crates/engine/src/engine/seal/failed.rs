@@ -192,6 +192,7 @@ impl<P: Payload> Parts<P> {
             volume,
             id,
             copy: below,
+            lifted: false,
             replaces: true,
             alive: true,
             acknowledged: false,
