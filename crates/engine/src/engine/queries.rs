@@ -14,7 +14,7 @@ use crate::engine::scrub::{Asked, Pace, ScrubProgress};
 use crate::engine::{Engine, Phase};
 use crate::map::{FRAME_BYTES, PAGE, VolumeMap};
 use crate::payload::Payload;
-use crate::request::{Extent, HostError};
+use crate::request::{Extent, HostError, MAX_LAYERS};
 use crate::stats::{Memory, Stats, WrittenOn};
 use crate::volumes::VolumeInfo;
 
@@ -147,13 +147,12 @@ impl<P: Payload> Engine<P> {
 
     /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
     /// until the first checkpoint after it these may be twice as many, all of them patches of whole pages, and four more
-    /// in a pool that failed.
+    /// in a pool that failed. What an opening replays may have needed the pages of the deepest stack.
     #[must_use]
     pub fn map_memory_bound(&self) -> u64 {
-        let (all, opens) = (
-            self.parts.frame_limit(),
-            self.parts.phase == Phase::Opening || self.parts.pages.has_excess(),
-        );
+        let opens = self.parts.phase == Phase::Opening || self.parts.pages.has_excess();
+        let deepest = if opens && self.parts.snapshots { MAX_LAYERS as u64 } else { 0 };
+        let all = self.parts.frame_limit().max(self.parts.least_pages(deepest));
         let pages =
             all + if opens { all } else { 0 } + if self.parts.phase_failed() { 4 } else { 0 };
         let each = if opens { VolumeMap::patch_bytes_for(1, PAGE) } else { FRAME_BYTES };
