@@ -65,6 +65,8 @@ pub(crate) struct Flights<P> {
     first: u64,
     /// For each device, host blocks in the flights before `first`.
     host_blocks: [u64; MAX_DEVICES],
+    /// Host blocks in all flights so far.
+    launched: u64,
     /// The newest chunk that was reported to the host.
     newest_done: Sequence,
     /// Writes that failed in a row.
@@ -76,7 +78,7 @@ impl<P> Flights<P> {
     pub(crate) fn new(first: Sequence) -> Flights<P> {
         let (flights, host_blocks) = (VecDeque::new(), [0; MAX_DEVICES]);
         let newest_done = Sequence(first.0 - 1);
-        Flights { flights, first: first.0, host_blocks, newest_done, failures: 0 }
+        Flights { flights, first: first.0, host_blocks, launched: 0, newest_done, failures: 0 }
     }
 
     /// Chunk `sequence` was reported to the host.
@@ -100,6 +102,12 @@ impl<P> Flights<P> {
         let (written, abandoned, pending) = (host_blocks, false, 1);
         let flight = Flight { chunk, owners, host_blocks, written, abandoned, pending };
         self.flights.push_back(flight);
+        self.launched += u64::from(host_blocks);
+    }
+
+    /// Blocks of hosts in all flights so far, those included that came from layers below.
+    pub(crate) fn launched(&self) -> u64 {
+        self.launched
     }
 
     /// The chunk of this sequence.

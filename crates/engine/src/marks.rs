@@ -362,6 +362,7 @@ mod counted {
         BlockLifted: "a block of a deleted snapshot moves into the layer above",
         HoleLifted: "a hole of a deleted snapshot moves into the layer above",
         LiftOutrun: "a block was written or trimmed above while it was read to be moved there",
+        SnapshotAwaitsLift: "a snapshot waits until a layer of a deleted one is gone",
         NamelessReplaced: "a write in a full pool replaces blocks of deleted snapshots",
         WriteAwaitsWalk: "a write finds no room before a walk through the layers of deleted snapshots",
         HeaderStale: "a sound prefix is of another life of the unit, or its entries are damaged",

@@ -152,7 +152,9 @@ pub enum HostError {
     #[error("the volume has snapshots, which must be deleted before")]
     HasSnapshots,
     /// A volume has as many snapshots as it can have, deleted ones that still have its blocks included.
-    #[error("the volume has as many snapshots as it can have, deleted ones included: {MAX_LAYERS}")]
+    #[error(
+        "the volume has as many snapshots as it can have, those included that were deleted and cannot go: {MAX_LAYERS}"
+    )]
     TooManySnapshots,
     /// The pool is full: the write would map more blocks than it can hold.
     #[error("the pool is full")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use thermocline_nbd::protocol::request::{Command, flag};
 use thermocline_nbd::{Client, ClientError, protocol::request::Framing};
 
-use super::serve::{Served, format, run};
+use super::serve::{Served, format, format_on, run};
 use crate::scratch;
 
 /// NBD's `EPERM`.
@@ -109,4 +109,74 @@ fn a_snapshot_is_made_and_deleted_in_a_pool_that_is_not_served() {
     run(folder, "volume delete pool.toml main@monday --yes-destroy main@monday").ok();
     run(folder, "volume delete pool.toml main --yes-destroy main").ok();
     assert_eq!(names(folder), ["second"]);
+}
+
+#[test]
+fn snapshots_rotate_for_ever_though_nobody_overwrites_what_deleted_ones_have() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    // More snapshots than a volume may have layers; each has blocks of its own that stay.
+    for day in 0..80_u8 {
+        client
+            .call(Command::Write, flag::FUA, u64::from(day) * 4096, 0, &[day + 1; 4096])
+            .expect("written");
+        run(folder, &format!("volume snapshot pool.toml main day{day}")).ok();
+        if day >= 3 {
+            let old = format!("main@day{}", day - 3);
+            run(folder, &format!("volume delete pool.toml {old} --yes-destroy {old}")).ok();
+        }
+    }
+    let check = |served: &Served| {
+        for day in 0..80_u8 {
+            shows(served, "main", u64::from(day) * 4096, day + 1);
+        }
+        shows(served, "main@day77", 77 * 4096, 78);
+        shows(served, "main@day77", 78 * 4096, 0);
+    };
+    check(&served);
+    drop(client);
+    assert_eq!(served.stop(), 0);
+    assert_eq!(names(folder), ["main", "second", "main@day77", "main@day78", "main@day79"]);
+    // The same in a pool that is not served.
+    for day in 80..150_u8 {
+        run(folder, &format!("volume snapshot pool.toml main day{day}")).ok();
+        let old = format!("main@day{}", day - 3);
+        run(folder, &format!("volume delete pool.toml {old} --yes-destroy {old}")).ok();
+    }
+    let served = Served::start(folder, "");
+    for day in 0..80_u8 {
+        shows(&served, "main", u64::from(day) * 4096, day + 1);
+    }
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn a_pool_that_was_full_with_a_snapshot_takes_writes_over_its_blocks_after_its_deletion() {
+    let folder = scratch();
+    let folder = folder.path();
+    format_on(folder, "[device]\npath = 'pool.img'\nsize = '80MiB'\nunit = '1MiB'\n");
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    fill(&mut client, 1, 0..48);
+    run(folder, "volume snapshot pool.toml main monday").ok();
+    let over = |client: &mut Client<_>, offset: u64, byte: u8| {
+        client.call(Command::Write, flag::FUA, offset, 0, &vec![byte; MIB as usize])
+    };
+    let mut offset = 0;
+    while over(&mut client, offset, 2).is_ok() {
+        offset += MIB;
+        assert!(offset < 48 * MIB, "the pool must become full");
+    }
+    run(folder, "volume delete pool.toml main@monday --yes-destroy main@monday").ok();
+    for offset in (0..48).rev().map(|mib| mib * MIB) {
+        over(&mut client, offset, 3).expect("blocks of the deleted snapshot give way");
+    }
+    for offset in (0..48 * MIB).step_by(MIB as usize) {
+        shows(&served, "main", offset, 3);
+    }
+    drop(client);
+    assert_eq!(served.stop(), 0);
 }

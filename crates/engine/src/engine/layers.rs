@@ -118,12 +118,24 @@ impl Layers {
             mark!(SnapshotAwaitsTrim);
             return false;
         }
+        if index.is_some_and(|index| self.awaits_lift(p, index)) {
+            mark!(SnapshotAwaitsLift);
+            return false;
+        }
         self.asked.pop_front();
         match p.may_snapshot(volume, &name) {
             Ok(index) => p.snapshot(request, index, name),
             Err(error) => p.request_progress(request, 1, Some(error)),
         }
         true
+    }
+
+    /// Whether a volume has as many layers as it can have, and a deleted one may go.
+    fn awaits_lift<P: Payload>(&self, p: &Parts<P>, index: u16) -> bool {
+        let is_nameless = |layer: u16| p.volumes.map(layer).layer.nameless;
+        p.volumes.below(index).count() >= MAX_LAYERS
+            && p.volumes.below(index).any(is_nameless)
+            && (self.walk.is_some() || self.lift.is_some() || self.stays.is_none())
     }
 
     /// The pool failed.
@@ -548,5 +560,125 @@ impl<P: Payload> Parts<P> {
             self.note_move(PageCursor::at(volume, lba / PAGE), Some(value), None);
             self.drop_value(value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thermocline_format::{Location, Superblock};
+    use thermocline_types::UnitId;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::device::DeviceCmd;
+    use crate::engine::Op;
+    use crate::engine::parts::testing::{completed, free, parts, parts_of, request};
+    use crate::request::Action;
+
+    /// The volume of `p` under another one, which is empty: a deleted snapshot with blocks 0 to 4 on media, a hole
+    /// behind.
+    fn deleted_snapshot(p: &mut Parts<()>) -> (u16, u16) {
+        free(p, 8, 40);
+        for lba in 0..4 {
+            let at = p.config.geometry.address(Location::new(60, lba as u32 + 1));
+            p.volumes.map_mut(0).set(lba, Mapping::At(Value::new(at, 0)));
+            p.space.add_valid(UnitId(60));
+        }
+        p.volumes.map_more(4);
+        p.volumes.map_mut(0).set(4, Mapping::At(Value::HOLE));
+        let name = VolumeName::new("old").expect("a name");
+        let top = p.volumes.freeze(0, VolumeId(9), name, 1024, p.addresses);
+        p.volumes.make_nameless(0);
+        (0, top)
+    }
+
+    fn steps(layers: &mut Layers, p: &mut Parts<()>) {
+        let mut trimmer = Trimmer::default();
+        while layers.step(p, &mut trimmer) {}
+    }
+
+    /// Blocks that the map of a layer has, holes included.
+    fn held(p: &Parts<()>, layer: u16) -> Vec<u64> {
+        let map = p.volumes.map(layer);
+        (0..8).filter(|lba| map.get(*lba) != Mapping::Unmapped).collect()
+    }
+
+    #[test]
+    fn a_snapshot_is_made_once_a_record_keeps_earlier_programs_off() {
+        let (mut p, mut layers) = (parts(), Layers::default());
+        let asks = request(&mut p, 1);
+        layers.ask(asks, VolumeId(1), VolumeName::new("monday").expect("a name"));
+        steps(&mut layers, &mut p);
+        assert!(p.snapshots && p.due.is_wanted() && p.volumes.depth() == 0);
+        let record = p.superblocks.durable().expect("one").clone();
+        p.superblocks.adopt(Superblock { snapshots: true, ..record });
+        steps(&mut layers, &mut p);
+        assert_eq!((p.volumes.depth(), p.cache.has_control()), (1, true));
+        let again = request(&mut p, 2);
+        layers.ask(again, VolumeId(1), VolumeName::new("monday").expect("a name"));
+        steps(&mut layers, &mut p);
+        assert_eq!(completed(&mut p), [(2, false)], "the name is taken; the first waits for media");
+    }
+
+    #[test]
+    fn a_walk_unmaps_what_is_covered_and_only_when_that_is_durable() {
+        let (mut p, mut layers) = (parts(), Layers::default());
+        let (old, top) = deleted_snapshot(&mut p);
+        let covers = p.config.geometry.address(Location::new(61, 1));
+        p.volumes.map_mut(top).set(2, Mapping::At(Value::new(covers, 0)));
+        p.volumes.map_mut(top).set(4, Mapping::At(Value::HOLE));
+        let record = p.superblocks.durable().expect("one").clone();
+        p.superblocks.adopt(Superblock { snapshots: true, ..record });
+        p.cache.say(vec![Entry::LayerDelete { volume: VolumeId(1) }], Vec::new());
+        steps(&mut layers, &mut p);
+        assert_eq!(held(&p, old), [0, 1, 2, 3, 4], "the walk waits for a flush");
+        layers.covers_durably();
+        steps(&mut layers, &mut p);
+        assert_eq!((held(&p, old), held(&p, top)), (vec![0, 1, 3], vec![2, 4]));
+        assert!(p.volumes.map(old).layer.walked.is_some());
+    }
+
+    #[test]
+    fn blocks_of_a_deleted_snapshot_move_up_in_a_deep_stack_unless_they_are_written_meanwhile() {
+        let geometry = parts().config.geometry;
+        let mut p = parts_of(Config { lift_beyond: 1, ..Config::new(geometry) });
+        let mut layers = Layers::default();
+        let (old, top) = deleted_snapshot(&mut p);
+        p.volumes.map_mut(old).layer.walked = Some(p.stats.covers());
+        steps(&mut layers, &mut p);
+        assert_eq!(held(&p, top), [4], "a hole moves at once");
+        let read = |action| match action {
+            Action::Device { op, cmd: DeviceCmd::Read { .. } } => Some(op.0 as usize),
+            _ => None,
+        };
+        let reads: Vec<usize> = p.actions.drain(..).filter_map(read).collect();
+        assert_eq!(reads.len(), 4);
+        let newer = p.config.geometry.address(Location::new(61, 1));
+        p.volumes.map_mut(top).set(1, Mapping::At(Value::new(newer, 0)));
+        for op in reads {
+            let Op::Lift { lifted } = p.ops.remove(op) else { panic!("a read of something else") };
+            // Block 3 is damaged.
+            layers.lifted(&mut p, lifted, (lifted.lba != 3).then_some(()));
+        }
+        assert_eq!(held(&p, top), [0, 1, 2, 4]);
+        assert_eq!(p.volumes.map(top).get(1), Mapping::At(Value::new(newer, 0)));
+        assert_eq!(held(&p, old), [0, 1, 2, 3, 4], "nothing is unmapped by lifting");
+        assert_eq!((p.volumes.mapped(), p.cache.waiting()), (6, 2));
+        assert!(!p.space.has_readers(UnitId(60)));
+    }
+
+    #[test]
+    fn a_layer_that_goes_hides_below_what_its_volume_once_ended_before() {
+        let mut p = parts();
+        let name = || VolumeName::new("old").expect("a name");
+        let middle = p.volumes.freeze(0, VolumeId(9), name(), 1024, p.addresses);
+        p.volumes.resize(middle, 10);
+        let top = p.volumes.freeze(middle, VolumeId(10), name(), 10, p.addresses);
+        p.volumes.resize(top, 20);
+        p.volumes.make_nameless(middle);
+        p.volumes.map_mut(top).layer.least = 20;
+        p.volumes.unlink(middle);
+        let layer = p.volumes.map(top).layer;
+        assert_eq!((layer.below, layer.least), (Some(0), 10));
     }
 }

@@ -45,7 +45,7 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn at_risk_blocks(&self) -> u64 {
         let waiting = u64::from(self.parts.cache.waiting());
-        waiting + self.parts.stats.host_blocks_written - self.parts.durability.host_blocks()
+        waiting + self.parts.flights.launched() - self.parts.durability.host_blocks()
     }
 
     /// The version of the format that the pool is written in: the newest only if it had a snapshot.

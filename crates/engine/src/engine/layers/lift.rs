@@ -102,7 +102,9 @@ impl Lift {
     fn lift_some<P: Payload>(&mut self, p: &mut Parts<P>) -> Went {
         let Some((page, bits, next)) = self.work else { return Went::On };
         let Some(above) = p.volumes.above(self.layer) else { return Went::Over };
-        let Range { start: from, end } = range_of(p, self.layer, above, page);
+        let Range { start, end } = range_of(p, self.layer, above, page);
+        // The layer above may have become smaller.
+        let from = next.max(start);
         if from >= end {
             self.end_page(p);
             return Went::On;
@@ -125,13 +127,13 @@ impl Lift {
             return Went::Waits;
         }
         let moves = |lba: &u64| !has(&bits, *lba) && is_to_move(p, self.layer, above, *lba);
-        let lbas: Vec<u64> = (next.max(from)..end).filter(moves).take(BATCH).collect();
+        let lbas: Vec<u64> = (from..end).filter(moves).take(BATCH).collect();
         let new = lbas.len() as u64;
         let pages = u64::from(p.volumes.map(above).begins(page));
         if new > 0 && !p.has_room_for(above, new, new, pages) {
             return Went::Over;
         }
-        p.stats.looked_at += end - next.max(from);
+        p.stats.looked_at += end - from;
         match lbas.last() {
             None => self.end_page(p),
             Some(last) => self.work = Some((page, bits, last + 1)),
