@@ -146,8 +146,8 @@ impl<P: Payload> Engine<P> {
     }
 
     /// Memory that maps take at most, now: what leads to pages, and the pages that the budget is for. From an opening
-    /// until the first checkpoint after it these may be twice as many, all of them patches of whole pages, and four more
-    /// in a pool that failed. What an opening replays may have needed the pages of the deepest stack.
+    /// until the first checkpoint after it these may be twice as many, each a patch of a whole page, and four more
+    /// in a pool that failed. What an opening replays may have needed pages of the deepest stack.
     #[must_use]
     pub fn map_memory_bound(&self) -> u64 {
         let opens = self.parts.phase == Phase::Opening || self.parts.pages.has_excess();
