@@ -42,7 +42,6 @@ pub(crate) struct Files {
     /// The users of open files, by number of the file.
     opened: Mutex<BTreeMap<INodeNo, Vec<User>>>,
     pool: BufferPool,
-    read_only: bool,
     began: SystemTime,
 }
 
@@ -60,9 +59,9 @@ fn is_file_name(name: &str) -> bool {
 }
 
 impl Files {
-    pub(crate) fn new(exports: Exports, read_only: bool) -> Files {
+    pub(crate) fn new(exports: Exports) -> Files {
         let (opened, pool) = (Mutex::default(), BufferPool::new(POOL_BYTES));
-        Files { exports, opened, pool, read_only, began: SystemTime::now() }
+        Files { exports, opened, pool, began: SystemTime::now() }
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<INodeNo, Vec<User>>> {
@@ -88,18 +87,21 @@ impl Files {
         drop(self.opened().get_mut(&file).and_then(Vec::pop));
     }
 
-    /// The file of this number. If the file is gone, the kernel repeats the lookup by name.
-    fn file(&self, inode: INodeNo) -> Result<Disk, Errno> {
+    /// The export of a file. If the file is gone, the kernel repeats the lookup by name.
+    fn offer(&self, inode: INodeNo) -> Result<Arc<Offer>, Errno> {
         let number = inode.0.checked_sub(FIRST).ok_or(Errno::EISDIR)?;
-        let offer = self.exports.numbered(number).ok_or(Errno::ESTALE)?;
-        Ok(Disk { target: offer.at_any_byte(), pool: self.pool.clone() })
+        self.exports.numbered(number).ok_or(Errno::ESTALE)
+    }
+
+    fn file(&self, inode: INodeNo) -> Result<Disk, Errno> {
+        Ok(Disk { target: self.offer(inode)?.at_any_byte(), pool: self.pool.clone() })
     }
 
     fn attributes(&self, inode: INodeNo) -> Result<FileAttr, Errno> {
-        let writable = if self.read_only { 0 } else { 0o200 };
         let (kind, size, perm) = if inode == INodeNo::ROOT {
             (FileType::Directory, 0, 0o500)
         } else {
+            let writable = if self.offer(inode)?.read_only { 0 } else { 0o200 };
             (FileType::RegularFile, self.file(inode)?.size(), 0o400 | writable)
         };
         Ok(FileAttr {
@@ -438,7 +440,7 @@ mod tests {
     fn files(read_only: bool) -> Files {
         let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
         let export = Export { name: "a".to_owned(), target, read_only };
-        Files::new(Exports::new(vec![export]), read_only)
+        Files::new(Exports::new(vec![export]))
     }
 
     #[test]
@@ -465,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_writable_mount_has_writable_files() {
+    fn only_a_writable_export_is_a_writable_file() {
         let rights = |read_only| files(read_only).attributes(INodeNo(2)).ok().unwrap().perm;
         assert_eq!((rights(false), rights(true)), (0o600, 0o400));
     }

@@ -97,7 +97,7 @@ pub fn mount(path: &Path, exports: &Exports, read_only: bool) -> Result<Mounted,
     ];
     config.n_threads = Some(THREADS);
     let path = path.canonicalize().map_err(cannot)?;
-    let session = Session::new(Files::new(exports.clone(), read_only), &path, &config);
+    let session = Session::new(Files::new(exports.clone()), &path, &config);
     let session = session.and_then(Session::spawn).map_err(cannot)?;
     Ok(Mounted { session, path })
 }
