@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use thermocline_target::{
-    BlockTarget, Buffer, BufferPool, Completion, Extent, Request, TargetError,
+    BlockTarget, Buffer, BufferPool, Completion, Extent, Property, Request, TargetError,
 };
 use thermocline_types::Bytes;
 
@@ -88,7 +88,7 @@ impl Disk {
                 Ok(extents) => extents,
                 Err(error) => return done(Err(error)),
             } {
-                if extent.mapped == data {
+                if extent.has == data {
                     return done(Ok(Some(at)));
                 }
                 at += extent.length.0;
@@ -97,7 +97,7 @@ impl Disk {
             let done: Box<dyn FnOnce(_) + Send> = Box::new(done);
             self.seek(at, data, done);
         });
-        target.extents(Bytes(from), Bytes(length), found);
+        target.extents(Property::Mapped, Bytes(from), Bytes(length), found);
     }
 }
 

@@ -43,8 +43,8 @@ pub struct Reply {
     pub error: u32,
     /// What was read.
     pub data: Vec<u8>,
-    /// Allocation status of the extents.
-    pub extents: Vec<Status>,
+    /// Extents of each metadata context, in the order in which they were asked for.
+    pub extents: Vec<Vec<Status>>,
 }
 
 /// A connection that uses an export.
@@ -60,17 +60,35 @@ pub struct Client<S> {
     cookie: u64,
     /// Pending reads: cookie and length. Simple replies do not state the length.
     reads: Vec<(u64, u64)>,
+    /// Numbers of the metadata contexts that were asked for; `None` of those that the export does not have.
+    contexts: Vec<Option<u32>>,
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Shakes hands on `stream` and chooses `export`; block status can be asked for if `framing` is not simple.
+    /// Shakes hands on `stream` and chooses `export`; block status can be asked for if `framing` is not simple. Its
+    /// context is `base:allocation`.
     ///
     /// # Errors
     /// [`ClientError`].
     pub fn connect(stream: S, export: &str, framing: Framing) -> Result<Self, ClientError> {
+        Client::connect_for(stream, export, framing, &[ALLOCATION.0])
+    }
+
+    /// As [`Client::connect`], with these metadata contexts instead.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn connect_for(
+        stream: S,
+        export: &str,
+        framing: Framing,
+        contexts: &[&str],
+    ) -> Result<Self, ClientError> {
         let blocks = [512, 4096, 32 << 20];
-        let (size, flags, cookie, reads) = (0, 0, 0, Vec::new());
-        let mut client = Client { stream, framing, size, flags, blocks, cookie, reads };
+        let (size, flags, cookie) = (0, 0, 0);
+        let (reads, ids) = (Vec::new(), Vec::new());
+        let mut client =
+            Client { stream, framing, size, flags, blocks, cookie, reads, contexts: ids };
         let greeting = client.take(18)?;
         let mut reader = Reader::new(&greeting);
         for expected in [SERVER_MAGIC, OPTION_MAGIC] {
@@ -88,9 +106,17 @@ impl<S: Read + Write> Client<S> {
         if framing != Framing::Simple {
             let mut data = Vec::new();
             data.put_text(export);
-            data.put_u32(1);
-            data.put_text(ALLOCATION.0);
-            client.option(number::SET_META_CONTEXT, &data)?;
+            data.put_u32(contexts.len() as u32);
+            contexts.iter().for_each(|context| data.put_text(context));
+            let answers = client.option(number::SET_META_CONTEXT, &data)?;
+            let id = |name: &&str| {
+                let of = |answer: &Vec<u8>| {
+                    let mut reader = Reader::new(answer);
+                    reader.u32().filter(|_| reader.rest() == name.as_bytes())
+                };
+                answers.iter().find_map(of)
+            };
+            client.contexts = contexts.iter().map(id).collect();
         }
         client.go(export)?;
         Ok(client)
@@ -146,6 +172,12 @@ impl<S: Read + Write> Client<S> {
             }
             answers.push(data);
         }
+    }
+
+    /// Whether the export has all metadata contexts that were asked for.
+    #[must_use]
+    pub fn has_contexts(&self) -> bool {
+        self.contexts.iter().all(Option::is_some)
     }
 
     /// Bytes of the export.
@@ -204,32 +236,42 @@ impl<S: Read + Write> Client<S> {
     /// # Errors
     /// When the connection fails or the server does not keep to the protocol.
     pub fn receive(&mut self) -> Result<Reply, ClientError> {
-        let mut head = self.take(16)?;
-        let (front, _) = loop {
-            if let Some(front) = Front::parse(&head)? {
-                break front;
-            }
-            head.extend(self.take(4)?);
-        };
+        let mut front = self.front()?;
         let (cookie, error) = match front {
             Front::Simple { cookie, error } => (cookie, error),
             Front::Chunk { cookie, .. } => (cookie, 0),
         };
         let read = self.reads.iter().position(|&(one, _)| one == cookie);
         let read = read.map(|at| self.reads.swap_remove(at).1);
-        let mut reply = Reply { cookie, error, data: Vec::new(), extents: Vec::new() };
-        match front {
-            Front::Simple { error: 0, .. } => reply.data = self.take(read.unwrap_or(0))?,
-            Front::Simple { .. } => {}
-            Front::Chunk { last: false, .. } => {
-                return Err(ProtocolError::Malformed("a reply in several chunks").into());
+        let extents = vec![Vec::new(); self.contexts.len()];
+        let mut reply = Reply { cookie, error, data: Vec::new(), extents };
+        loop {
+            match front {
+                Front::Simple { error: 0, .. } => reply.data = self.take(read.unwrap_or(0))?,
+                Front::Simple { .. } => {}
+                Front::Chunk { cookie: other, .. } if other != cookie => {
+                    return Err(ProtocolError::Malformed("chunks of two replies").into());
+                }
+                Front::Chunk { kind, length, .. } => {
+                    let body = self.take(length)?;
+                    fill(&mut reply, &self.contexts, kind, &body).ok_or(CUT_OFF)?;
+                }
             }
-            Front::Chunk { kind, length, .. } => {
-                let body = self.take(length)?;
-                fill(&mut reply, kind, &body).ok_or(CUT_OFF)?;
+            if !matches!(front, Front::Chunk { last: false, .. }) {
+                return Ok(reply);
             }
+            front = self.front()?;
         }
-        Ok(reply)
+    }
+
+    fn front(&mut self) -> Result<Front, ClientError> {
+        let mut head = self.take(16)?;
+        loop {
+            if let Some((front, _)) = Front::parse(&head)? {
+                return Ok(front);
+            }
+            head.extend(self.take(4)?);
+        }
     }
 
     /// Sends a request and waits for its reply; no other may be under way.
@@ -265,8 +307,9 @@ impl<S: Read + Write> Client<S> {
 const CUT_OFF: ProtocolError = ProtocolError::Malformed("a message without all of its fields");
 
 /// Puts the body of a chunk into a reply.
-fn fill(reply: &mut Reply, kind: u16, body: &[u8]) -> Option<()> {
+fn fill(reply: &mut Reply, contexts: &[Option<u32>], kind: u16, body: &[u8]) -> Option<()> {
     let mut reader = Reader::new(body);
+    let position = |id| contexts.iter().position(|context| *context == Some(id));
     match kind {
         kind::NONE => {}
         kind::OFFSET_DATA => {
@@ -274,16 +317,16 @@ fn fill(reply: &mut Reply, kind: u16, body: &[u8]) -> Option<()> {
             reply.data = reader.rest().to_vec();
         }
         kind::BLOCK_STATUS => {
-            reader.u32()?;
+            let context = position(reader.u32()?)?;
             while let Some((length, flags)) = reader.u32().zip(reader.u32()) {
-                reply.extents.push(Status { length: length.into(), flags });
+                reply.extents[context].push(Status { length: length.into(), flags });
             }
         }
         kind::BLOCK_STATUS_EXT => {
-            reader.u32()?;
+            let context = position(reader.u32()?)?;
             reader.u32()?;
             while let Some((length, flags)) = reader.u64().zip(reader.u64()) {
-                reply.extents.push(Status { length, flags: flags as u32 });
+                reply.extents[context].push(Status { length, flags: flags as u32 });
             }
         }
         _ => reply.error = reader.u32()?.max(1),

@@ -3,6 +3,7 @@
 use thermocline_target::{Export, Exports, Features};
 
 use crate::protocol::handshake::{Catalogue, Facts, export_flag};
+use crate::protocol::option::Context;
 
 impl Catalogue for Exports {
     fn names(&self) -> Vec<String> {
@@ -20,6 +21,7 @@ impl Catalogue for Exports {
             flags: flags(&export, info.features),
             block_min: info.logical_block.0 as u32,
             block_preferred: PREFERRED,
+            contexts: Context::all(&export.target.snapshots()),
         })
     }
 }

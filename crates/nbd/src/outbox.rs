@@ -22,7 +22,8 @@ mod sync {
 pub(crate) enum Given {
     Nothing,
     Data(Buffer),
-    Extents(Vec<Extent>),
+    /// The extents of each metadata context, by its number.
+    Extents(Vec<(u64, Vec<Extent>)>),
 }
 
 /// How a request ended.
@@ -114,8 +115,8 @@ impl Owner<Buffer> for Outbox {
     }
 }
 
-impl Owner<Vec<Extent>> for Outbox {
-    fn completed(&self, number: u64, result: Result<Vec<Extent>, TargetError>) {
+impl Owner<Vec<(u64, Vec<Extent>)>> for Outbox {
+    fn completed(&self, number: u64, result: Result<Vec<(u64, Vec<Extent>)>, TargetError>) {
         self.push(Outcome { number, result: result.map(Given::Extents) });
     }
 }

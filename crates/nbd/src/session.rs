@@ -2,28 +2,32 @@
 
 use std::sync::Arc;
 
-use thermocline_target::{Buffer, Completion, Extent, Owner, Request, TargetError, User};
+use thermocline_target::{
+    Buffer, Completion, Extent, Join, Owner, Property, Request, TargetError, User,
+};
 use thermocline_types::Bytes;
 
 use crate::outbox::{Given, Outbox};
 use crate::output::Body;
 use crate::protocol::handshake::Agreement;
-use crate::protocol::reply::{self, Code, HOLE, Status, ZERO};
+use crate::protocol::option::Context;
+use crate::protocol::reply::{self, CHANGED, Code, HOLE, Status, ZERO};
 use crate::protocol::request::{Command, Framing, Header, flag};
 
 /// The agreement with a client that uses an export.
 pub(crate) struct Session {
     export: User,
     framing: Framing,
-    allocation: bool,
+    /// Numbers of the metadata contexts.
+    contexts: Vec<u32>,
     /// Bytes of the longest payload.
     payload: u64,
 }
 
 impl Session {
     pub(crate) fn new(export: User, agreement: &Agreement, payload: u32) -> Session {
-        let Agreement { framing, allocation, .. } = *agreement;
-        Session { export, framing, allocation, payload: payload.into() }
+        let Agreement { framing, ref contexts, .. } = *agreement;
+        Session { export, framing, contexts: contexts.clone(), payload: payload.into() }
     }
 
     pub(crate) fn framing(&self) -> Framing {
@@ -43,7 +47,7 @@ impl Session {
             Write | Trim | WriteZeroes if self.export.read_only => Some(Code::Perm),
             Read | Write if request.length > self.payload => Some(Code::Overflow),
             Flush => (request.offset != 0 || !no_range).then_some(Code::Inval),
-            BlockStatus if !self.allocation => Some(Code::Inval),
+            BlockStatus if self.contexts.is_empty() => Some(Code::Inval),
             BlockStatus | Cache => self.is_outside(request).then_some(Code::Inval),
             Other(_) => Some(Code::Inval),
             Read | Write | Trim | WriteZeroes => no_range.then_some(Code::Inval),
@@ -79,7 +83,11 @@ impl Session {
         let fua = request.has(flag::FUA);
         let target = &self.export.target;
         if request.command == Command::BlockStatus {
-            return target.extents(offset, length, done(outbox, number));
+            let join = Join::new(self.contexts.len() as u64, done(outbox, number));
+            return self.contexts.iter().for_each(|id| {
+                let of = Context::property(*id);
+                target.extents(of, offset, length, join.part(u64::from(*id)));
+            });
         }
         if request.command == Command::Read {
             let buffer = buffer.expect("a read comes with memory");
@@ -116,10 +124,14 @@ impl Session {
                 reply::before_data(head, request, self.framing);
                 Body::Data(buffer)
             }
-            Ok(Given::Extents(extents)) => {
-                let mut bytes = Vec::new();
-                let extents = statuses(&extents, request.has(flag::REQ_ONE));
-                reply::block_status(&mut bytes, request, self.framing, &extents);
+            Ok(Given::Extents(all)) => {
+                let (mut bytes, mut left) = (Vec::new(), all.len());
+                for (id, extents) in all {
+                    left -= 1;
+                    let context = (id as u32, left == 0);
+                    let extents = statuses(context.0, &extents, request.has(flag::REQ_ONE));
+                    reply::block_status(&mut bytes, request, self.framing, context, &extents);
+                }
                 Body::Bytes(bytes)
             }
             Err(error) => self.plain(request, Some(code(error, request.command)), head),
@@ -134,10 +146,14 @@ impl Session {
 }
 
 /// Merges adjacent extents of the same status.
-fn statuses(extents: &[Extent], only_first: bool) -> Vec<Status> {
+fn statuses(context: u32, extents: &[Extent], only_first: bool) -> Vec<Status> {
+    let (with, without) = match Context::property(context) {
+        Property::Mapped => (0, HOLE | ZERO),
+        Property::ChangedSince(_) => (CHANGED, 0),
+    };
     let mut statuses: Vec<Status> = Vec::with_capacity(extents.len());
     for extent in extents {
-        let flags = if extent.mapped { 0 } else { HOLE | ZERO };
+        let flags = if extent.has { with } else { without };
         match statuses.last_mut() {
             Some(last) if last.flags == flags => last.length += extent.length.0,
             _ => statuses.push(Status { length: extent.length.0, flags }),
@@ -165,15 +181,18 @@ fn code(error: TargetError, command: Command) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::option::{ALLOCATION, CHANGES};
 
     #[test]
     fn neighbours_that_are_alike_are_one() {
-        let extent = |length, mapped| Extent { length: Bytes(length), mapped };
+        let extent = |length, has| Extent { length: Bytes(length), has };
         let extents = [extent(512, true), extent(512, true), extent(4096, false)];
         let expected =
             [Status { length: 1024, flags: 0 }, Status { length: 4096, flags: HOLE | ZERO }];
-        assert_eq!(statuses(&extents, false), expected);
-        assert_eq!(statuses(&extents, true), expected[..1]);
+        assert_eq!(statuses(ALLOCATION.1, &extents, false), expected);
+        assert_eq!(statuses(ALLOCATION.1, &extents, true), expected[..1]);
+        let flags = statuses(CHANGES.1, &extents, false).into_iter().map(|status| status.flags);
+        assert_eq!(flags.collect::<Vec<_>>(), [CHANGED, 0]);
     }
 
     #[test]

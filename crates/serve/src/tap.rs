@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use thermocline_target::{BlockTarget, Completion, Export, Extent, Info, Request};
+use thermocline_target::{
+    BlockTarget, Completion, Export, Extent, Info, Property, Request, Snapshot,
+};
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
 
@@ -276,8 +278,12 @@ impl BlockTarget for Tapped {
         self.target.submit(request);
     }
 
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
-        self.target.extents(offset, length, done);
+    fn extents(&self, of: Property, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        self.target.extents(of, offset, length, done);
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.target.snapshots()
     }
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thermocline_runtime::Volume;
-use thermocline_target::{BlockTarget, Clock, Completion, Extent, Info, Request};
+use thermocline_target::{BlockTarget, Clock, Completion, Extent, Info, Property, Request};
 use thermocline_types::Bytes;
 
 /// Time of the pool's thread for each request, for each moved block, and for each block of a status request. Chosen:
@@ -101,8 +101,8 @@ impl BlockTarget for Watched {
         self.volume.submit(request);
     }
 
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+    fn extents(&self, of: Property, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
         let done = self.noted(true, (0, length.0 / 4096), done);
-        self.volume.extents(offset, length, done);
+        self.volume.extents(of, offset, length, done);
     }
 }

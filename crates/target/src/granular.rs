@@ -5,7 +5,9 @@ use std::sync::Arc;
 use thermocline_types::Bytes;
 
 use crate::ranges::{Access, Change, Ranges};
-use crate::{BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Request};
+use crate::{
+    BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Property, Request, Snapshot,
+};
 
 /// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target of larger logical
 /// blocks.
@@ -81,14 +83,18 @@ impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
         }
     }
 
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+    fn extents(&self, of: Property, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
         let block = self.shared.block;
         let skip = offset.0 % block;
         let whole = (skip + length.0).next_multiple_of(block);
         let trim = Completion::new(move |result: Result<Vec<Extent>, _>| {
             done.complete(result.map(|extents| cut(&extents, skip, length.0)));
         });
-        self.shared.inner.extents(Bytes(offset.0 - skip), Bytes(whole), trim);
+        self.shared.inner.extents(of, Bytes(offset.0 - skip), Bytes(whole), trim);
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.shared.inner.snapshots()
     }
 }
 

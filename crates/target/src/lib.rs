@@ -58,13 +58,31 @@ pub struct Features {
 /// The most extents that [`BlockTarget::extents`] tells at once. Chosen, not measured.
 pub const EXTENTS_MAX: usize = 1024;
 
+/// A property that blocks of a target have or lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// They take space. Others read as zeroes.
+    Mapped,
+    /// They may have changed since the snapshot of this number ([`BlockTarget::snapshots`]). Others read as there.
+    ChangedSince(u32),
+}
+
 /// A run of bytes that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes.
     pub length: Bytes,
-    /// Whether they take space. If not, they read as zeroes.
-    pub mapped: bool,
+    /// Whether they have the [`Property`] asked for.
+    pub has: bool,
+}
+
+/// An earlier state of a target that exists still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its number for [`Property::ChangedSince`]. No other snapshot of the target ever has it.
+    pub number: u32,
+    /// Its name, without the name of the target.
+    pub name: String,
 }
 
 /// A block device, for any number of threads.
@@ -81,14 +99,19 @@ pub trait BlockTarget: Send + Sync {
     /// in a bounded queue; so a completion must not submit a request and wait for the result.
     fn submit(&self, request: Request);
 
-    /// Reports which extents of a range hold data, from the first byte on. The result has between one and
+    /// Reports which extents of a range have a property, from the first byte on. The result has between one and
     /// [`EXTENTS_MAX`] extents, no extent is empty, and the extents may end before the range. The rules for a range are
     /// the same as for a [`Request`].
     ///
-    /// By default all of it does.
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
-        let _everywhere = offset;
-        done.complete(Ok(vec![Extent { length, mapped: true }]));
+    /// By default all of it has each.
+    fn extents(&self, of: Property, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        let _everywhere = (of, offset);
+        done.complete(Ok(vec![Extent { length, has: true }]));
+    }
+
+    /// The snapshots that the target had before its present state, the newest first. None by default.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        Vec::new()
     }
 
     /// The same bytes in logical blocks of one byte, if concurrent changes through both targets are safe. `None` by
@@ -107,8 +130,12 @@ impl<T: BlockTarget + ?Sized> BlockTarget for Arc<T> {
         (**self).submit(request);
     }
 
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
-        (**self).extents(offset, length, done);
+    fn extents(&self, of: Property, offset: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        (**self).extents(of, offset, length, done);
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        (**self).snapshots()
     }
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {

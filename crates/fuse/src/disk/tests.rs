@@ -39,9 +39,9 @@ impl BlockTarget for Delayed {
     }
 
     /// Every other block is a hole, and only one extent is told at a time.
-    fn extents(&self, offset: Bytes, _length: Bytes, done: Completion<Vec<Extent>>) {
-        let mapped = (offset.0 / 512).is_multiple_of(2);
-        done.complete(Ok(vec![Extent { length: Bytes(512), mapped }]));
+    fn extents(&self, _: Property, offset: Bytes, _length: Bytes, done: Completion<Vec<Extent>>) {
+        let has = (offset.0 / 512).is_multiple_of(2);
+        done.complete(Ok(vec![Extent { length: Bytes(512), has }]));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::ProtocolError;
 use super::option::{
-    ALLOCATION, Answer, Contexts, NAME_MAX, OPTION_HEADER, Wanted, answer, info, number,
+    Answer, Context, Contexts, NAME_MAX, OPTION_HEADER, Wanted, answer, info, number,
 };
 use super::request::Framing;
 use super::wire::{OPTION_MAGIC, Put as _, Reader, SERVER_MAGIC};
@@ -19,6 +19,10 @@ pub const OPTION_MAX: u32 = 16 << 10;
 
 /// Options after which a client that still has not chosen is sent away. Chosen, not measured; clients need about ten.
 const OPTIONS_MAX: u32 = 256;
+
+/// The most metadata contexts that a client may select: each adds its extents to every block status. Chosen, not
+/// measured.
+const CONTEXTS_MAX: usize = 8;
 
 /// Flags of an export.
 pub mod export_flag {
@@ -57,6 +61,8 @@ pub struct Facts {
     pub block_min: u32,
     /// And best multiples of this many.
     pub block_preferred: u32,
+    /// Its metadata contexts.
+    pub contexts: Vec<Context>,
 }
 
 /// The exports that a server has.
@@ -85,8 +91,8 @@ pub struct Agreement {
     pub export: String,
     /// How requests and replies look.
     pub framing: Framing,
-    /// Whether block status was asked for.
-    pub allocation: bool,
+    /// Numbers in replies of the metadata contexts that were asked for.
+    pub contexts: Vec<u32>,
 }
 
 /// How far the handshake has come.
@@ -109,8 +115,8 @@ pub struct Handshake {
     /// The client's flags, once received.
     client: Option<u16>,
     framing: Framing,
-    /// Catalogue name of the export whose block status the client selected.
-    allocation_of: Option<String>,
+    /// The metadata contexts that the client selected, and the catalogue name of their export.
+    contexts_of: Option<(Vec<u32>, String)>,
     options: u32,
 }
 
@@ -121,15 +127,15 @@ impl Handshake {
         out.put_u64(SERVER_MAGIC);
         out.put_u64(OPTION_MAGIC);
         out.put_u16(FIXED_NEWSTYLE | NO_ZEROES);
-        let (framing, allocation_of) = (Framing::Simple, None);
-        Handshake { encryption, payload_max, client: None, framing, allocation_of, options: 0 }
+        let (framing, contexts_of) = (Framing::Simple, None);
+        Handshake { encryption, payload_max, client: None, framing, contexts_of, options: 0 }
     }
 
     /// Records that the connection is encrypted. Forgets all earlier agreements.
     pub fn encrypted(&mut self) {
         self.encryption = Encryption::Active;
         self.framing = Framing::Simple;
-        self.allocation_of = None;
+        self.contexts_of = None;
     }
 
     /// Takes what it can from the front of `input`, and appends what is to be answered to `out`. Returns how many bytes
@@ -286,21 +292,25 @@ impl Handshake {
     ) {
         let listing = number == number::LIST_META_CONTEXT;
         if !listing {
-            self.allocation_of = None;
+            self.contexts_of = None;
         }
         let wanted = Contexts::parse(data).filter(|_| self.framing != Framing::Simple);
         let Some(wanted) = wanted else { return answer(out, number, Answer::Invalid, &[]) };
         let Some(facts) = catalogue.facts(wanted.name) else {
             return answer(out, number, Answer::Unknown, &[]);
         };
-        if wanted.allocation(listing) {
+        let most = if listing { usize::MAX } else { CONTEXTS_MAX };
+        let meant = facts.contexts.iter().filter(|context| wanted.mean(context, listing));
+        let mut chosen = Vec::new();
+        for Context { id, name } in meant.take(most) {
             let mut context = Vec::new();
-            context.put_u32(if listing { 0 } else { ALLOCATION.1 });
-            context.extend_from_slice(ALLOCATION.0.as_bytes());
+            context.put_u32(if listing { 0 } else { *id });
+            context.extend_from_slice(name.as_bytes());
             answer(out, number, Answer::MetaContext, &context);
-            if !listing {
-                self.allocation_of = Some(facts.name);
-            }
+            chosen.push(*id);
+        }
+        if !listing {
+            self.contexts_of = Some((chosen, facts.name));
         }
         answer(out, number, Answer::Ack, &[]);
     }
@@ -311,8 +321,10 @@ impl Handshake {
     }
 
     fn agreement(&self, facts: Facts) -> Agreement {
-        let allocation = self.allocation_of.as_ref() == Some(&facts.name);
-        Agreement { export: facts.name, framing: self.framing, allocation }
+        let of_export = |(_, name): &&(Vec<u32>, String)| *name == facts.name;
+        let contexts = self.contexts_of.as_ref().filter(of_export);
+        let contexts = contexts.map_or(Vec::new(), |(contexts, _)| contexts.clone());
+        Agreement { export: facts.name, framing: self.framing, contexts }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Options: a client's requests before it uses an export, and the server's replies.
 
+use thermocline_target::{Property, Snapshot};
+
 use super::wire::{OPTION_REPLY_MAGIC, Put as _, Reader};
 
 /// Bytes before the data of an option: magic, number and length.
@@ -8,8 +10,40 @@ pub const OPTION_HEADER: usize = 16;
 /// The longest name of an export, in bytes.
 pub const NAME_MAX: usize = 4096;
 
-/// The metadata context that is served, and the number that it has in replies.
+/// The metadata context of allocation, and the number that it has in replies.
 pub const ALLOCATION: (&str, u32) = ("base:allocation", 1);
+
+/// The metadata contexts of changes since a snapshot. The name of the snapshot follows the name. Its number, added to
+/// this one, is the number in replies. QEMU and libnbd know these contexts as dirty bitmaps.
+pub const CHANGES: (&str, u32) = ("qemu:dirty-bitmap:", 2);
+
+/// A metadata context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The number that it has in replies.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+}
+
+impl Context {
+    /// All contexts of an export with these snapshots.
+    #[must_use]
+    pub fn all(snapshots: &[Snapshot]) -> Vec<Context> {
+        let allocation = Context { id: ALLOCATION.1, name: ALLOCATION.0.to_owned() };
+        let changes = snapshots.iter().filter_map(|snapshot| {
+            let id = snapshot.number.checked_add(CHANGES.1)?;
+            Some(Context { id, name: format!("{}{}", CHANGES.0, snapshot.name) })
+        });
+        std::iter::once(allocation).chain(changes).collect()
+    }
+
+    /// The property that the context with this number in replies is about.
+    #[must_use]
+    pub fn property(id: u32) -> Property {
+        id.checked_sub(CHANGES.1).map_or(Property::Mapped, Property::ChangedSince)
+    }
+}
 
 /// Numbers of options.
 pub mod number {
@@ -135,10 +169,13 @@ impl<'a> Contexts<'a> {
         reader.rest().is_empty().then_some(Contexts { name, queries })
     }
 
-    /// Whether `base:allocation` is among them. In a list, no name at all and the group `base:` mean it as well.
+    /// Whether `context` is among them. In a list, no name at all means every context, and so does a beginning with a
+    /// colon as its end, such as `base:`.
     #[must_use]
-    pub fn allocation(&self, listing: bool) -> bool {
-        let meant = |query: &&str| *query == ALLOCATION.0 || listing && *query == "base:";
+    pub fn mean(&self, context: &Context, listing: bool) -> bool {
+        let Context { name, .. } = context;
+        let group = |query: &str| listing && query.ends_with(':') && name.starts_with(query);
+        let meant = |query: &&str| query == name || group(query);
         listing && self.queries.is_empty() || self.queries.iter().any(meant)
     }
 }
@@ -172,12 +209,25 @@ mod tests {
 
     #[test]
     fn a_list_takes_groups_and_a_choice_does_not() {
+        let snapshot = |number, name: &str| Snapshot { number, name: name.to_owned() };
+        let all = Context::all(&[snapshot(7, "b"), snapshot(5, "a"), snapshot(u32::MAX, "c")]);
         let chosen = |queries: &[&str], listing| {
-            Contexts::parse(&contexts(queries)).expect("well formed").allocation(listing)
+            let data = contexts(queries);
+            let asked = Contexts::parse(&data).expect("well formed");
+            all.iter().filter(|one| asked.mean(one, listing)).map(|one| one.id).collect::<Vec<_>>()
         };
-        assert!(chosen(&[], true) && chosen(&["x:", "base:"], true));
-        assert!(!chosen(&[], false) && !chosen(&["base:"], false));
-        assert!(chosen(&["x:y", "base:allocation"], false));
+        assert_eq!(chosen(&[], true), [1, 9, 7], "a number too high is not offered");
+        assert_eq!(chosen(&["x:", "base:"], true), [1]);
+        assert_eq!(
+            (chosen(&["qemu:"], true), chosen(&[CHANGES.0], true)),
+            (vec![9, 7], vec![9, 7])
+        );
+        let none: [&[&str]; 4] = [&[], &["base:"], &[CHANGES.0], &["qemu:dirty-bitmap:x"]];
+        none.iter().for_each(|queries| assert_eq!(chosen(queries, false), [0; 0]));
+        assert_eq!(chosen(&["x:y", "base:allocation"], false), [1]);
+        assert_eq!(chosen(&["qemu:dirty-bitmap:a", "base:allocation"], false), [1, 7]);
+        let properties = [1, 7].map(Context::property);
+        assert_eq!(properties, [Property::Mapped, Property::ChangedSince(5)]);
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 //! Replies of the transmission phase.
 
+use super::ProtocolError;
 use super::request::{Framing, Header};
 use super::wire::{Put as _, Reader};
-use super::{ProtocolError, option::ALLOCATION};
 
 /// First word of a simple reply.
 const SIMPLE: u32 = 0x6744_6698;
@@ -51,12 +51,12 @@ pub enum Code {
     Shutdown = 108,
 }
 
-/// A run of bytes, and its flags in `base:allocation`.
+/// A run of bytes, and its flags in a metadata context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Bytes.
     pub length: u64,
-    /// [`HOLE`] and [`ZERO`].
+    /// Of `base:allocation`: [`HOLE`] and [`ZERO`]. Of `qemu:dirty-bitmap`: [`CHANGED`].
     pub flags: u32,
 }
 
@@ -64,6 +64,8 @@ pub struct Status {
 pub const HOLE: u32 = 1;
 /// Reads as zeroes.
 pub const ZERO: u32 = 2;
+/// May have changed since the snapshot.
+pub const CHANGED: u32 = 1;
 
 /// Appends a reply without data.
 pub fn plain(out: &mut Vec<u8>, request: &Header, framing: Framing, error: Option<Code>) {
@@ -81,9 +83,9 @@ pub fn plain(out: &mut Vec<u8>, request: &Header, framing: Framing, error: Optio
             out.put_u32(error.map_or(0, |code| code as u32));
             out.put_u64(request.cookie);
         }
-        None => chunk(out, request, framing, kind::NONE, 0),
+        None => chunk(out, request, framing, (DONE, kind::NONE), 0),
         Some(code) => {
-            chunk(out, request, framing, kind::ERROR, 6);
+            chunk(out, request, framing, (DONE, kind::ERROR), 6);
             out.put_u32(code as u32);
             out.put_u16(0);
         }
@@ -95,29 +97,39 @@ pub fn before_data(out: &mut Vec<u8>, request: &Header, framing: Framing) {
     if framing == Framing::Simple {
         return plain(out, request, framing, None);
     }
-    chunk(out, request, framing, kind::OFFSET_DATA, 8 + request.length);
+    chunk(out, request, framing, (DONE, kind::OFFSET_DATA), 8 + request.length);
     out.put_u64(request.offset);
 }
 
-/// Appends the extents from the request's offset on. No extent may be empty.
+/// Appends a chunk for a metadata context: its extents from the request's offset on. No extent may be empty. `last`:
+/// whether the reply has no further context.
 ///
 /// # Panics
 /// If the framing is simple, which has no such reply, or an extent too long for the framing.
-pub fn block_status(out: &mut Vec<u8>, request: &Header, framing: Framing, extents: &[Status]) {
+pub fn block_status(
+    out: &mut Vec<u8>,
+    request: &Header,
+    framing: Framing,
+    (context, last): (u32, bool),
+    extents: &[Status],
+) {
     let count = extents.len();
+    let flags = if last { DONE } else { 0 };
     match framing {
         Framing::Simple => panic!("block status needs structured replies"),
         Framing::Structured => {
-            chunk(out, request, framing, kind::BLOCK_STATUS, 4 + 8 * count as u64);
-            out.put_u32(ALLOCATION.1);
+            let length = 4 + 8 * count as u64;
+            chunk(out, request, framing, (flags, kind::BLOCK_STATUS), length);
+            out.put_u32(context);
             for extent in extents {
                 out.put_u32(u32::try_from(extent.length).expect("requests have up to 32 bits"));
                 out.put_u32(extent.flags);
             }
         }
         Framing::Extended => {
-            chunk(out, request, framing, kind::BLOCK_STATUS_EXT, 8 + 16 * count as u64);
-            out.put_u32(ALLOCATION.1);
+            let length = 8 + 16 * count as u64;
+            chunk(out, request, framing, (flags, kind::BLOCK_STATUS_EXT), length);
+            out.put_u32(context);
             out.put_u32(count as u32);
             for extent in extents {
                 out.put_u64(extent.length);
@@ -127,11 +139,17 @@ pub fn block_status(out: &mut Vec<u8>, request: &Header, framing: Framing, exten
     }
 }
 
-/// Appends the header of the only chunk of a reply.
-fn chunk(out: &mut Vec<u8>, request: &Header, framing: Framing, kind: u16, length: u64) {
+/// Appends the header of a chunk.
+fn chunk(
+    out: &mut Vec<u8>,
+    request: &Header,
+    framing: Framing,
+    (flags, kind): (u16, u16),
+    length: u64,
+) {
     let extended = framing == Framing::Extended;
     out.put_u32(if extended { EXTENDED } else { STRUCTURED });
-    out.put_u16(DONE);
+    out.put_u16(flags);
     out.put_u16(kind);
     out.put_u64(request.cookie);
     if extended {
@@ -236,7 +254,7 @@ mod tests {
             [Status { length: 512, flags: 0 }, Status { length: 512, flags: HOLE | ZERO }];
         for (framing, body) in [(Framing::Structured, 20), (Framing::Extended, 40)] {
             let mut out = Vec::new();
-            block_status(&mut out, &READ, framing, &extents);
+            block_status(&mut out, &READ, framing, (1, true), &extents);
             let Ok(Some((Front::Chunk { length, .. }, size))) = Front::parse(&out) else {
                 panic!("a chunk");
             };

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use thermocline_nbd::ClientError;
 use thermocline_nbd::protocol::handshake::export_flag;
-use thermocline_nbd::protocol::reply::{HOLE, Status, ZERO};
+use thermocline_nbd::protocol::reply::{CHANGED, HOLE, Status, ZERO};
 use thermocline_nbd::protocol::request::{Command, Header, flag};
-use thermocline_target::{Completion, Extent, Info, Request};
+use thermocline_target::{Completion, Extent, Info, Property, Request, Snapshot};
 use thermocline_types::Rng;
 
 use super::*;
@@ -93,14 +93,26 @@ fn block_status_tells_in_the_framing_agreed_on() {
         let mut client = server.client("", framing);
         let reply = client.call(Command::BlockStatus, 0, 0, 1 << 20, &[]).expect("told");
         let half = |flags| Status { length: 1 << 19, flags };
-        assert_eq!(reply.extents, [half(0), half(HOLE | ZERO)]);
+        assert_eq!(reply.extents, [[half(0), half(HOLE | ZERO)]]);
         let reply = client.call(Command::BlockStatus, flag::REQ_ONE, 0, 1 << 20, &[]);
-        assert_eq!(reply.expect("told").extents, [half(0)]);
+        assert_eq!(reply.expect("told").extents, [[half(0)]]);
+        let named = |names: &[&str]| {
+            Client::connect_for(server.raw(), "", framing, names).expect("the server speaks NBD")
+        };
+        let names = ["qemu:dirty-bitmap:monday", "base:allocation"];
+        let mut client = named(&names);
+        let reply = client.call(Command::BlockStatus, 0, 0, 1 << 20, &[]).expect("told");
+        assert!(client.has_contexts());
+        let expected = [[half(0), half(CHANGED)], [half(0), half(HOLE | ZERO)]];
+        assert_eq!(reply.extents, expected);
+        let mut client = named(&["qemu:dirty-bitmap:tuesday"]);
+        assert!(!client.has_contexts());
+        assert_eq!(code(client.call(Command::BlockStatus, 0, 0, 512, &[])), 22, "not agreed on");
     }
     assert!(server.stop());
 }
 
-/// A target of which the first half is mapped, and which does nothing else.
+/// A target of which the first half is mapped, and the second changed since a snapshot. It does nothing else.
 struct Halves;
 
 impl BlockTarget for Halves {
@@ -112,9 +124,14 @@ impl BlockTarget for Halves {
         request.fail(thermocline_target::TargetError::Io);
     }
 
-    fn extents(&self, _: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
-        let half = |mapped| Extent { length: Bytes(length.0 / 2), mapped };
-        done.complete(Ok(vec![half(true), half(false)]));
+    fn extents(&self, of: Property, _: Bytes, length: Bytes, done: Completion<Vec<Extent>>) {
+        let half = |has| Extent { length: Bytes(length.0 / 2), has };
+        let first = of != Property::ChangedSince(7);
+        done.complete(Ok(vec![half(first), half(!first)]));
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        vec![Snapshot { number: 7, name: "monday".to_owned() }]
     }
 }
 

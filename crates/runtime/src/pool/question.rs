@@ -1,9 +1,10 @@
-//! Questions for the mapped extents of a volume, answered in pieces, each in the volume's turn.
+//! Questions for the mapped or changed extents of a volume, answered in pieces, each in the volume's turn.
 
 use std::sync::Arc;
 
 use thermocline_engine::{Engine, Extent, HostError, Run};
-use thermocline_target::{self as target, Completion, EXTENTS_MAX};
+use thermocline_format::VolumeId;
+use thermocline_target::{self as target, Completion, EXTENTS_MAX, Property};
 use thermocline_types::Bytes;
 
 use super::answer::{Tally, target_error};
@@ -17,9 +18,10 @@ const PIECE: u64 = 2048;
 /// Most blocks of one answer. Chosen, not measured.
 const LOOKED_AT: u64 = 32 << 10;
 
-/// Which blocks of an extent are mapped.
+/// Which blocks of an extent have a property.
 pub(super) struct Question {
     pub(super) state: Arc<VolumeState>,
+    of: Property,
     /// Blocks still to be looked at.
     rest: Extent,
     found: Vec<target::Extent>,
@@ -30,13 +32,14 @@ pub(super) struct Question {
 impl Question {
     pub(super) fn new(
         state: &Arc<VolumeState>,
+        of: Property,
         extent: Extent,
         done: Completion<Vec<target::Extent>>,
     ) -> Question {
         let bytes = Bytes(extent.blocks * Bytes::BLOCK.0);
         let tally = Tally::of(state, Operation::Extents, bytes);
         let rest = Extent { blocks: extent.blocks.min(LOOKED_AT), ..extent };
-        Question { state: Arc::clone(state), rest, found: Vec::new(), tally, done }
+        Question { state: Arc::clone(state), of, rest, found: Vec::new(), tally, done }
     }
 
     /// Cost of the next piece. The limits of the volume count the question once.
@@ -48,7 +51,11 @@ impl Question {
     /// Looks at a piece. Returns the question if there is more to look at, and answers it otherwise.
     pub(super) fn look(mut self, engine: &Engine<Buffer>) -> Option<Question> {
         let piece = Extent { blocks: self.rest.blocks.min(PIECE), ..self.rest };
-        match engine.runs(piece, EXTENTS_MAX) {
+        let runs = match self.of {
+            Property::Mapped => engine.runs(piece, EXTENTS_MAX),
+            Property::ChangedSince(number) => engine.changed(piece, VolumeId(number), EXTENTS_MAX),
+        };
+        match runs {
             Ok(runs) => runs.into_iter().for_each(|run| self.add(run)),
             Err(error) => return self.end(Err(error)),
         }
@@ -63,8 +70,8 @@ impl Question {
         self.rest.blocks -= run.blocks;
         let length = Bytes(run.blocks * Bytes::BLOCK.0);
         match self.found.last_mut() {
-            Some(last) if last.mapped == run.mapped => last.length += length,
-            _ => self.found.push(target::Extent { length, mapped: run.mapped }),
+            Some(last) if last.has == run.mapped => last.length += length,
+            _ => self.found.push(target::Extent { length, has: run.mapped }),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use thermocline_engine::{Config, Notice};
 use thermocline_format::{Geometry, LogicalBlock, PoolId};
 use thermocline_target::{
-    BlockTarget as _, Buffer as Memory4k, Completion, Granular, Request, conformance,
+    BlockTarget as _, Buffer as Memory4k, Completion, Granular, Property, Request, conformance,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -186,7 +186,7 @@ fn requests_are_counted_where_they_enter() {
     wait(&volume, |done| Request::Flush { done }).expect("flushed");
     let (sender, receiver) = channel();
     let done = Completion::new(move |result| sender.send(result).expect("heard"));
-    volume.extents(Bytes(0), Bytes(4096), done);
+    volume.extents(Property::Mapped, Bytes(0), Bytes(4096), done);
     receiver.recv().expect("told").expect("it is there");
     let beyond =
         |done| Request::Read { offset: Bytes(1 << 40), buffer: Memory4k::zeroed(4096), done };
@@ -273,7 +273,7 @@ fn ask(volume: &Volume, blocks: u64) -> std::sync::mpsc::Receiver<Vec<thermoclin
         // Whoever asked may have heard enough.
         let _ = sender.send(result.expect("the volume is there"));
     });
-    volume.extents(Bytes(0), Bytes(blocks * 4096), done);
+    volume.extents(Property::Mapped, Bytes(0), Bytes(blocks * 4096), done);
     receiver
 }
 
@@ -299,7 +299,7 @@ fn a_long_question_is_answered_in_one_piece() {
     let pool = start(config.clone(), Memory::new(layout(&config)));
     let volume = pool.create_volume(name("v"), 1 << 20).expect("room");
     let extent =
-        |blocks: u64, mapped| thermocline_target::Extent { length: Bytes(blocks * 4096), mapped };
+        |blocks: u64, has| thermocline_target::Extent { length: Bytes(blocks * 4096), has };
     assert_eq!(ask(&volume, 10_000).recv(), Ok(vec![extent(10_000, false)]));
     for block in [2047, 2048, 6000] {
         write(&volume, block, false);
@@ -314,7 +314,7 @@ fn a_long_question_is_answered_in_one_piece() {
     let (sender, receiver) = channel();
     let done =
         Completion::new(move |result: Result<Vec<_>, _>| sender.send(result).expect("heard"));
-    volume.extents(Bytes(1 << 32), Bytes(4096), done);
+    volume.extents(Property::Mapped, Bytes(1 << 32), Bytes(4096), done);
     assert_eq!(receiver.recv(), Ok(Err(thermocline_target::TargetError::OutOfBounds)));
 }
 

@@ -7,7 +7,8 @@ use thermocline_engine::{Extent, HostRequest, MAX_IO_BLOCKS};
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_target::bugs::{self, ShellBug};
 use thermocline_target::{
-    self as target, BlockTarget, Completion, Features, Info, Join, Request, TargetError,
+    self as target, BlockTarget, Completion, Features, Info, Join, Property, Request, Snapshot,
+    TargetError,
 };
 use thermocline_types::Bytes;
 
@@ -46,7 +47,7 @@ impl Volume {
     /// Whether it is a snapshot, which takes no writes.
     #[must_use]
     pub fn is_snapshot(&self) -> bool {
-        self.state.is_snapshot
+        self.state.snapshot_of.is_some()
     }
 
     fn extent(&self, offset: Bytes, length: Bytes) -> Extent {
@@ -135,7 +136,13 @@ impl BlockTarget for Volume {
         }
     }
 
-    fn extents(&self, offset: Bytes, length: Bytes, done: Completion<Vec<target::Extent>>) {
+    fn extents(
+        &self,
+        of: Property,
+        offset: Bytes,
+        length: Bytes,
+        done: Completion<Vec<target::Extent>>,
+    ) {
         let (size, end) = (self.info().size, offset.0.checked_add(length.0));
         let refusal = match end {
             _ if size == Bytes::ZERO => Some(TargetError::Gone),
@@ -146,8 +153,26 @@ impl BlockTarget for Volume {
             Tally::of(&self.state, Operation::Extents, length).end(false);
             return done.complete(Err(error));
         }
-        let question = Question::new(&self.state, self.extent(offset, length), done);
+        let question = Question::new(&self.state, of, self.extent(offset, length), done);
         self.shared.push(Job::Question(question), Some(&self.state));
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        let volumes = self.shared.volumes();
+        // Identifiers rise with time.
+        let (of, own) = match self.state.snapshot_of {
+            Some(of) => (of, self.state.id.0),
+            None => (self.state.id, u32::MAX),
+        };
+        let of_volume = volumes.get(&of.0).map(|state| format!("{}@", state.name().as_str()));
+        let of_volume = of_volume.unwrap_or_default();
+        let below = volumes.range(..own).rev().filter(|(_, state)| state.snapshot_of == Some(of));
+        let snapshot = |(number, state): (&u32, &Arc<VolumeState>)| {
+            let name = state.name();
+            let own = name.as_str().strip_prefix(&of_volume).unwrap_or(name.as_str());
+            Snapshot { number: *number, name: own.to_owned() }
+        };
+        below.map(snapshot).collect()
     }
 }
 

@@ -14,8 +14,8 @@ use super::traffic::TrafficCounters;
 pub(super) struct VolumeState {
     pub(super) id: VolumeId,
     name: RwLock<VolumeName>,
-    /// Whether it is a snapshot, which nothing can change.
-    pub(super) is_snapshot: bool,
+    /// The volume of which it is a snapshot, which nothing can change.
+    pub(super) snapshot_of: Option<VolumeId>,
     /// Zero when it was deleted.
     pub(super) blocks: AtomicU64,
     /// Requests that wait for the engine.
@@ -29,15 +29,15 @@ impl VolumeState {
     pub(super) fn new(id: VolumeId, name: VolumeName, blocks: u64, clock: Clock) -> VolumeState {
         let (blocks, waiting) = (AtomicU64::new(blocks), AtomicUsize::new(0));
         let (limits, traffic) = (Mutex::default(), TrafficCounters::default());
-        let (name, is_snapshot) = (RwLock::new(name), false);
-        VolumeState { id, name, is_snapshot, blocks, waiting, limits, traffic, clock }
+        let (name, snapshot_of) = (RwLock::new(name), None);
+        VolumeState { id, name, snapshot_of, blocks, waiting, limits, traffic, clock }
     }
 
     /// The state of a volume or snapshot of a pool.
     pub(super) fn of(info: VolumeInfo, clock: Clock) -> VolumeState {
-        let is_snapshot = info.snapshot_of.is_some();
+        let snapshot_of = info.snapshot_of;
         let state = VolumeState::new(info.id, info.name, info.blocks, clock);
-        VolumeState { is_snapshot, ..state }
+        VolumeState { snapshot_of, ..state }
     }
 
     pub(super) fn name(&self) -> VolumeName {

@@ -202,7 +202,7 @@ fn an_error_of_the_first_read_ends_the_write_and_frees_the_block() {
 
 #[test]
 fn extents_are_cut_to_the_sectors_asked_for() {
-    let extent = |length, mapped| Extent { length: Bytes(length), mapped };
+    let extent = |length, has| Extent { length: Bytes(length), has };
     let blocks = [extent(4096, true), extent(8192, false), extent(4096, true)];
     let all = [extent(3584, true), extent(8192, false), extent(512, true)];
     assert_eq!(cut(&blocks, 512, 12_288), all);

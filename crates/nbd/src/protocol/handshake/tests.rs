@@ -14,7 +14,8 @@ impl Catalogue for Two {
         let flags = export_flag::SEND_FLUSH;
         let (block_min, block_preferred) = (512, 4096);
         let name = self.names().into_iter().find(|one| one == name)?;
-        Some(Facts { name, size: 1 << 20, flags, block_min, block_preferred })
+        let contexts = Context::all(&[]);
+        Some(Facts { name, size: 1 << 20, flags, block_min, block_preferred, contexts })
     }
 }
 
@@ -38,7 +39,7 @@ fn contexts(name: &str) -> Vec<u8> {
     let mut data = Vec::new();
     data.put_text(name);
     data.put_u32(1);
-    data.put_text(ALLOCATION.0);
+    data.put_text(super::super::option::ALLOCATION.0);
     data
 }
 
@@ -90,7 +91,7 @@ fn a_modern_client_gets_what_it_asks_for() {
     ];
     let (step, kinds) = send(&mut handshake, &options);
     let agreement =
-        Agreement { export: "main".into(), framing: Framing::Structured, allocation: true };
+        Agreement { export: "main".into(), framing: Framing::Structured, contexts: vec![1] };
     assert_eq!(step, Ok(Step::Serve(agreement)));
     use Answer::{Ack, Info, MetaContext, Server};
     let expected = [Ack, Server, Server, Ack, MetaContext, Ack, Info, Info, Ack, Info, Info, Ack];
@@ -107,7 +108,7 @@ fn a_context_is_of_the_export_it_was_asked_for() {
     ];
     let (step, _) = send(&mut handshake, &options);
     let Ok(Step::Serve(agreement)) = step else { panic!("{step:?}") };
-    assert_eq!((agreement.framing, agreement.allocation), (Framing::Extended, false));
+    assert_eq!((agreement.framing, agreement.contexts), (Framing::Extended, vec![]));
 }
 
 #[test]
