@@ -5,6 +5,7 @@ pub mod advice;
 mod check;
 mod device;
 mod doctor;
+mod export;
 mod format;
 mod give_up;
 mod inspect;

@@ -14,9 +14,9 @@ use thermocline_target::EXTENTS_MAX;
 use thermocline_types::Bytes;
 
 use super::device::Room;
-use super::give_up;
 use super::open::{Advised as _, Opened, on_trial, to_write};
 use super::{CODES, ListArgs, print};
+use super::{export, give_up};
 
 /// What can be done with volumes.
 #[derive(Subcommand)]
@@ -28,6 +28,9 @@ pub enum Command {
     /// removes it. A volume shares all blocks with its snapshots that it has not written since
     #[command(after_help = example("snapshot pool.toml main monday"))]
     Snapshot(SnapshotArgs),
+    /// Copy a snapshot to a raw image, or the changes since an older snapshot, be its pool served or not
+    #[command(after_help = export::help())]
+    Export(export::ExportArgs),
     /// List the volumes and their snapshots
     #[command(after_help = example("list pool.toml"))]
     List(ListArgs),
@@ -180,9 +183,9 @@ pub struct DeleteArgs {
 /// A volume as JSON.
 #[derive(Serialize, Deserialize)]
 pub struct Listed {
-    id: u32,
-    name: String,
-    size_bytes: u64,
+    pub id: u32,
+    pub name: String,
+    pub size_bytes: u64,
     mapped_bytes: u64,
     reserve_bytes: u64,
     media: String,
@@ -213,6 +216,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => create(args),
         Command::Snapshot(args) => snapshot(args),
+        Command::Export(args) => export::export(args),
         Command::Resize(args) => resize(args),
         Command::Rename(args) => rename(args),
         Command::Media(args) => media(args),

@@ -2,6 +2,7 @@
 
 mod advice;
 mod analysis;
+mod backups;
 mod datasheet;
 mod device_changes;
 mod doctor;
