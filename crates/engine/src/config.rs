@@ -12,6 +12,7 @@ use thermocline_types::{Class, Time};
 use crate::bugs::Bug;
 use crate::device::Members;
 use crate::map::Addresses;
+use crate::request::MAX_LAYERS;
 
 /// Most blocks of one read or write: the capacity of a chunk.
 pub const MAX_IO_BLOCKS: u64 = MAX_LINES as u64;
@@ -106,8 +107,10 @@ pub struct Config {
     pub below: Below,
     /// Garbage collection.
     pub gc: GcConfig,
+    /// Layers below a volume, deleted snapshots included, at most.
+    pub most_layers: u32,
     /// Layers below a volume from which on blocks of deleted snapshots move up into the layers above, so that their
-    /// layers go: a volume has [`MAX_LAYERS`](crate::request) at most.
+    /// layers go.
     pub lift_beyond: u32,
     /// Requests that may be in work at once.
     pub max_requests: u32,
@@ -165,7 +168,8 @@ impl Config {
                 ahead_units: ahead_units(&geometry),
                 pages: PAGES_AT_ONCE,
             },
-            lift_beyond: 48,
+            most_layers: MAX_LAYERS,
+            lift_beyond: MAX_LAYERS / 4 * 3,
             max_requests: 1024,
             max_staged_blocks: 4096,
             write_cache: true,

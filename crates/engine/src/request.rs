@@ -207,7 +207,7 @@ pub enum HostError {
 
 /// Most layers below a volume: its snapshots, and those deleted ones that have blocks which it never overwrote.
 /// Chosen, not measured.
-pub(crate) const MAX_LAYERS: usize = 64;
+pub(crate) const MAX_LAYERS: u32 = 64;
 
 /// Second half of the message that the pool has room for `most` roots of maps: how to get more room.
 fn more_room(most: u64) -> String {

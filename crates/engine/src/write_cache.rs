@@ -132,6 +132,8 @@ pub(crate) struct WriteCache<P> {
     control: VecDeque<Control>,
     /// Blocks of the host that are staged or on their way.
     host_blocks: u32,
+    /// Blocks that come from layers below and are staged.
+    lifted: u32,
     /// Host blocks that are in flight.
     flying: u32,
     /// The newest ticket that was given out.
@@ -181,6 +183,7 @@ impl<P> WriteCache<P> {
             queued: Vec::new(),
             control: VecDeque::new(),
             host_blocks: 0,
+            lifted: 0,
             flying: 0,
             ticket: 0,
             awaited_until: vec![0; classes],
@@ -195,6 +198,7 @@ impl<P> WriteCache<P> {
     /// Stages a block of the host, whose ticket it gets.
     pub(crate) fn push(&mut self, mut staged: Staged<P>, now: Time) -> u32 {
         self.ticket += 1;
+        self.lifted += u32::from(staged.lifted);
         staged.ticket = self.ticket;
         let (queue, volume) = (host_queue(staged.class), usize::from(staged.volume));
         let slot = self.slots.insert(staged) as u32;
@@ -269,7 +273,7 @@ impl<P> WriteCache<P> {
         let staged = &mut self.slots[slot as usize];
         staged.payload = payload;
         staged.crc = crc;
-        staged.lifted = false;
+        self.lifted -= u32::from(std::mem::take(&mut staged.lifted));
         staged.acknowledged |= owner.is_none();
         if let Some(owner) = owner {
             staged.owners.add(owner);
@@ -294,16 +298,27 @@ impl<P> WriteCache<P> {
         self.host_blocks -= 1;
     }
 
+    fn take_out(&mut self, slot: u32) -> Staged<P> {
+        let staged = self.slots.remove(slot as usize);
+        self.lifted -= u32::from(staged.lifted);
+        staged
+    }
+
+    /// Blocks that come from layers below and wait to be sealed.
+    pub(crate) fn lifted(&self) -> u32 {
+        self.lifted
+    }
+
     /// Takes out a block that was popped and is on its way now.
     pub(crate) fn launch(&mut self, slot: u32) -> Staged<P> {
-        let staged = self.slots.remove(slot as usize);
+        let staged = self.take_out(slot);
         self.flying += u32::from(!staged.copy);
         staged
     }
 
     /// Takes out a block that was popped and is not to be written.
     pub(crate) fn discard(&mut self, slot: u32) {
-        let staged = self.slots.remove(slot as usize);
+        let staged = self.take_out(slot);
         self.host_blocks -= u32::from(!staged.copy);
     }
 
@@ -423,7 +438,7 @@ impl<P> WriteCache<P> {
         let slots: Vec<u32> = queues.chain(self.urgent.drain()).collect();
         self.queued.fill(0);
         self.host_blocks -= slots.len() as u32;
-        slots.into_iter().map(|slot| self.slots.remove(slot as usize)).collect()
+        slots.into_iter().map(|slot| self.take_out(slot)).collect()
     }
 
     /// Sealing ends for good. Staged blocks can still be read. Returns the waiters, and separately the waiting flush

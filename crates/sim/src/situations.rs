@@ -288,6 +288,7 @@ fn snapshots(seed: u64, rng: &mut Rng) -> Settings {
     settings.mix.snapshots_one_in = 6 + rng.below(20);
     settings.mix.rename_one_in = 60;
     settings.config.lift_beyond = 1 + rng.below(6) as u32;
+    settings.config.most_layers = settings.config.lift_beyond + rng.below(12) as u32;
     let capacity = settings.config.capacity_blocks(0);
     let share = if seed % 4 == 1 { 60 + rng.below(40) } else { 10 + rng.below(30) };
     settings.mix.total_blocks = (capacity * share / 100).max(16);

@@ -29,7 +29,7 @@ use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{Loaded, Needs, PAGES, WORDS};
 use crate::payload::Payload;
-use crate::request::{HostError, MAX_LAYERS, Reply};
+use crate::request::{HostError, Reply};
 use crate::volumes::PageCursor;
 use crate::write_cache::Owner;
 
@@ -133,7 +133,8 @@ impl Layers {
     /// Whether a volume has as many layers as it can have, and a deleted one may go.
     fn awaits_lift<P: Payload>(&self, p: &Parts<P>, index: u16) -> bool {
         let is_nameless = |layer: u16| p.volumes.map(layer).layer.nameless;
-        p.volumes.below(index).count() >= MAX_LAYERS
+        p.phase == Phase::Open
+            && p.volumes.below(index).count() >= p.config.most_layers as usize
             && p.volumes.below(index).any(is_nameless)
             && (self.walk.is_some() || self.lift.is_some() || self.stays.is_none())
     }
@@ -203,9 +204,10 @@ impl Layers {
     fn lift_step<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let Some(mut lift) = self.lift.take() else {
             let covers = p.stats.covers();
-            let rests = self.stays.is_some_and(|stays| covers < stays + LEAST_COVERED);
-            self.lift =
-                if rests && p.volumes.depth() < MAX_LAYERS as u64 { None } else { p.next_lift() };
+            let full = p.volumes.depth() >= u64::from(p.config.most_layers);
+            let least = if full { 1 } else { LEAST_COVERED };
+            let rests = self.stays.is_some_and(|stays| covers < stays + least);
+            self.lift = if rests { None } else { p.next_lift() };
             mark!(LiftBegins if self.lift.is_some());
             return self.lift.is_some();
         };
@@ -218,8 +220,7 @@ impl Layers {
         p.pages.need(Needs::Covering, None);
         self.stays = Some(p.stats.covers()).filter(|_| !lift.moved);
         if lift.moved {
-            // The next walk finds what was moved.
-            p.cache.seal_all_soon();
+            // It finds what was moved.
             p.volumes.walk_again(lift.layer, lift.id);
         }
         true
@@ -394,7 +395,7 @@ impl<P: Payload> Parts<P> {
             return Err(HostError::ReadOnly);
         }
         let below: Vec<u16> = self.volumes.below(index).collect();
-        if below.len() >= MAX_LAYERS {
+        if below.len() >= self.config.most_layers as usize {
             return Err(HostError::TooManySnapshots);
         }
         let has_name = |layer: &u16| {

@@ -14,7 +14,7 @@ use crate::engine::scrub::{Asked, Pace, ScrubProgress};
 use crate::engine::{Engine, Phase};
 use crate::map::{FRAME_BYTES, PAGE, VolumeMap};
 use crate::payload::Payload;
-use crate::request::{Extent, HostError, MAX_LAYERS};
+use crate::request::{Extent, HostError};
 use crate::stats::{Memory, Stats, WrittenOn};
 use crate::volumes::VolumeInfo;
 
@@ -151,7 +151,8 @@ impl<P: Payload> Engine<P> {
     #[must_use]
     pub fn map_memory_bound(&self) -> u64 {
         let opens = self.parts.phase == Phase::Opening || self.parts.pages.has_excess();
-        let deepest = if opens && self.parts.snapshots { MAX_LAYERS as u64 } else { 0 };
+        let deepest =
+            if opens && self.parts.snapshots { self.parts.config.most_layers.into() } else { 0 };
         let all = self.parts.frame_limit().max(self.parts.least_pages(deepest));
         let pages =
             all + if opens { all } else { 0 } + if self.parts.phase_failed() { 4 } else { 0 };

@@ -13,6 +13,7 @@ use thermocline_ftl::placement::{Part, Write};
 use thermocline_types::{Lba, Version};
 
 use super::{Ask, has};
+use crate::bugs::bug;
 use crate::device::DeviceCmd;
 use crate::engine::{Op, Parts, Phase};
 use crate::map::{Bits, Mapping, PAGE, Value, Wanted};
@@ -88,14 +89,27 @@ impl Lift {
             (self.asks, self.work) = (None, Some((page, bits, page * PAGE)));
             return Went::On;
         }
+        if self.page == u64::MAX {
+            return self.await_seal(p);
+        }
         let mut budget = WORDS;
         let map = p.volumes.map(self.layer);
         let Some(page) = map.next_page(&mut self.page, Wanted::Held, &mut budget) else {
             p.stats.looked_at += u64::from(WORDS - budget);
-            return if budget > 0 { Went::Over } else { Went::On };
+            return if budget > 0 { self.await_seal(p) } else { Went::On };
         };
         self.asks = Some(Ask::new(page, p.volumes.covering(self.layer)));
         Went::On
+    }
+
+    /// Waits until a walk can find what was moved.
+    fn await_seal<P: Payload>(&mut self, p: &mut Parts<P>) -> Went {
+        self.page = u64::MAX;
+        if p.cache.lifted() == 0 {
+            return Went::Over;
+        }
+        p.cache.seal_all_soon();
+        Went::Waits
     }
 
     /// Moves some blocks of the page in work.
@@ -224,7 +238,7 @@ impl<P: Payload> Parts<P> {
         let shows = lba < map.layer.least.min(map.blocks);
         let pages = u64::from(map.begins(lba / PAGE));
         if !shows
-            || !is_to_move(self, layer, above, lba)
+            || !(is_to_move(self, layer, above, lba) || bug!(self.config, LiftedOverNewer))
             || !self.has_room_for(above, 1, 1, pages)
             || !self.has_room_for_page(above, lba / PAGE)
         {
