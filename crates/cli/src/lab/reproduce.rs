@@ -1,5 +1,7 @@
 //! `lab reproduce`.
 
+mod warp;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -29,12 +31,16 @@ Examples:
   thermocline lab reproduce snia-bandwidth --report snia.html
   thermocline lab reproduce indirection-unit cachelib-fdp --points
   thermocline lab reproduce all --json
+  thermocline lab reproduce warp --logs runs
 
 `all` ends with the table of truth: each published value, ours, the difference, what explains it, and the median and
 worst error of all. `lab list experiments` says how long each takes, with --quick and without.
 
 Results are kept in $XDG_CACHE_HOME/thermocline or ~/.cache/thermocline, and printed again by the same program for the
-same experiment, seed, options and traces. --fresh measures again.")]
+same experiment, seed, options and traces. --fresh measures again.
+
+`warp` predicts counters of real FDP drives, which do not come with the program: --logs names the folder with them.
+docs/use/WARP.md describes the folder and the rules. It runs alone, for some minutes.")]
 pub struct ReproduceArgs {
     /// Names of experiments (`lab list experiments`), or `all`
     #[arg(value_name = "EXPERIMENT", required = true)]
@@ -57,6 +63,10 @@ pub struct ReproduceArgs {
     /// With --points: put these rows in place of the same experiments' in the table of this file, the others as there
     #[arg(long, value_name = "FILE", requires = "points", conflicts_with = "json")]
     into: Option<PathBuf>,
+    /// Folder with the runs that `warp` predicts: logs.csv, and curves/ID.csv of each
+    #[arg(long, value_name = "DIR",
+        conflicts_with_all = ["traces", "quick", "fresh", "points", "into", "report"])]
+    logs: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
@@ -91,6 +101,9 @@ struct Outcome {
 
 /// `lab reproduce`.
 pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
+    if let Some(folder) = warp::folder(args)? {
+        return warp::warp(folder, args);
+    }
     let chosen = chosen(&args.experiments)?;
     let options = Options {
         seed: args.seed,

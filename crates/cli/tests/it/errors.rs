@@ -290,6 +290,9 @@ fn other_commands() {
         ("theory astrology", "no table is called `astrology`"),
         ("reproduce cold-fusion", "there are uniform-greedy"),
         ("reproduce micron-zero-op --traces none", "none"),
+        ("reproduce warp", "name it with --logs DIR"),
+        ("reproduce ftlsim --logs none", "goes with `lab reproduce warp` alone"),
+        ("reproduce warp --logs none", "none/logs.csv"),
         ("analyze", "--trace FILE, or --workload SPEC"),
         ("convert --trace none.csv", "none.csv: cannot open"),
         (

@@ -196,3 +196,27 @@ fn an_experiment_says_how_long_it_takes_and_which_small_form_it_is() {
     assert!(quick.err.contains("takes seconds"), "{}", quick.err);
     assert!(quick.out.contains("quick form: "), "{}", quick.out);
 }
+
+/// A folder with one run of a made-up drive, written in order.
+#[test]
+fn runs_of_a_folder_are_predicted() {
+    let folder = scratch();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+    std::fs::create_dir(folder.path().join("curves")).expect("a folder");
+    put(
+        "logs.csv",
+        "id,kind,capacity_bytes,ru_bytes,workload,parameters,onset_fills_low,onset_fills_high,start_state\n\
+         run,drive,1024000,1000,fio 1 stream,pattern=sequential,1.1,1.1,trimmed\n",
+    )
+    .expect("written");
+    put("curves/run.csv", "host_bytes,media_bytes\n0,0\n2048000,2560000\n").expect("written");
+    let command = format!("reproduce warp --logs {}", folder.path().display());
+    let outcome = lab(&format!("{command} --json")).json();
+    let row = &outcome["logs"][0];
+    assert_eq!((&row["id"], &row["kind"]), (&"run".into(), &"drive".into()), "{row}");
+    let number = |key: &str| row[key].as_f64().expect(key);
+    assert_eq!((number("waf_measured"), number("waf_predicted")), (1.25, 1.0), "{row}");
+    assert!((number("median_error") - 0.2).abs() < 1e-9, "{row}");
+    let table = lab(&command).ok();
+    assert!(table.contains("20.0 %") && table.contains("drive: median 20.00 %"), "{table}");
+}

@@ -15,6 +15,7 @@ pub mod point;
 mod refresh;
 mod snia;
 mod uniform;
+pub mod warp;
 mod zones;
 
 use std::path::PathBuf;

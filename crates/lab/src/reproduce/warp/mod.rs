@@ -1,0 +1,113 @@
+//! Predictions of counters that drives with placement handles wrote: `lab reproduce warp`.
+//!
+//! A folder has one row per run in `logs.csv`, and cumulative host and media bytes of the run in `curves/ID.csv`. Every
+//! row is predicted by the rules of [`rules`] and compared with its curve. The measured curve is not an input of a
+//! prediction beyond where relocation begins.
+
+mod drive;
+mod folder;
+mod load;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde::Serialize;
+
+use self::folder::{Curve, Folder};
+use crate::{Error, each};
+
+/// Where the runs of the folder come from.
+pub const SOURCE: &str =
+    "Characterizing and Emulating FDP SSDs with WARP, FAST 2026 (MoatLab/WARP-FAST26-AE)";
+
+/// Parts of a curve, equal in host bytes, whose write amplification is compared.
+const TENTHS: usize = 10;
+
+/// A run, as measured and as predicted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Name of the run in `logs.csv`.
+    pub id: String,
+    /// `drive` or `emulator`.
+    pub kind: String,
+    /// Media bytes by host bytes over the whole run, as measured.
+    pub waf_measured: f64,
+    /// The same, predicted.
+    pub waf_predicted: f64,
+    /// Median over the tenths of the run of |predicted / measured − 1|.
+    pub median_error: f64,
+    /// Write amplification of each tenth, as measured.
+    pub measured: Vec<f64>,
+    /// Write amplification of each tenth, predicted.
+    pub predicted: Vec<f64>,
+    /// Blocks on the media by blocks that the host sees, less 1, as the rules derive it.
+    pub spare: f64,
+    /// Units of erasure in the simulated drive.
+    pub units: u32,
+    /// What the rules took for the load.
+    pub load: String,
+}
+
+/// Predicts every run of the folder, several at a time, and tells `progress` each one that is done with the share of
+/// all.
+///
+/// # Errors
+/// [`Error`] when a file of the folder cannot be read or a row lacks what the rules need.
+pub fn predict(
+    folder: &Path,
+    seed: u64,
+    progress: &(impl Fn(&str, f64) + Sync),
+) -> Result<Vec<Prediction>, Error> {
+    let folder = Folder::read(folder)?;
+    let runs = folder.logs().iter().map(|log| Ok((rules::run(&folder, log)?, folder.curve(log)?)));
+    let runs = runs.collect::<Result<Vec<_>, Error>>()?;
+    // The longest first, so that no processor waits for one at the end.
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(runs[index].0.blocks_written()));
+    let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let work = |_, &index: &usize| {
+        let (run, curve) = &runs[index];
+        let log = &folder.logs()[index];
+        let predicted = run.play(seed).map(|media| compare(log, run, curve, &media));
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(log.text("id"), count as f64 / order.len() as f64);
+        predicted
+    };
+    let results = each(&order, None, &stop, work);
+    let mut results: Vec<_> = order.iter().zip(results).collect();
+    results.sort_by_key(|&(index, _)| index);
+    results.into_iter().filter_map(|(_, result)| result).collect()
+}
+
+/// Holds predicted write amplification of the tenths against the curve.
+fn compare(log: &folder::Log, run: &rules::Run, curve: &Curve, predicted: &[f64]) -> Prediction {
+    let measured = curve.tenths();
+    let errors = predicted.iter().zip(&measured).map(|(ours, theirs)| (ours / theirs - 1.0).abs());
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    Prediction {
+        id: log.text("id").to_owned(),
+        kind: log.text("kind").to_owned(),
+        waf_measured: mean(&measured),
+        waf_predicted: mean(predicted),
+        median_error: median(errors.collect()),
+        measured,
+        predicted: predicted.to_vec(),
+        spare: run.spare(),
+        units: run.drive.shape.units(),
+        load: run.load.about.clone(),
+    }
+}
+
+/// The middle of `values`, or the mean of the two in the middle; not a number of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => values[count / 2],
+        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
+    }
+}
