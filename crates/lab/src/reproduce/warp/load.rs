@@ -33,13 +33,16 @@ pub(super) struct Stream {
     pub span: Span,
     pub order: Order,
     pub handle: u16,
+    /// Blocks that it writes without another stream between them.
+    pub burst: u64,
 }
 
 /// The streams of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Load {
     pub streams: Vec<Stream>,
-    /// Until how many fills which share of the blocks each stream writes. The last lasts to the end.
+    /// Until how many fills which share of the blocks each stream writes, at random: the writers do not wait for each
+    /// other. The last lasts to the end.
     pub shares: Vec<(f64, Vec<f64>)>,
     /// In words.
     pub about: String,
@@ -49,8 +52,9 @@ pub(super) struct Load {
 pub(super) struct Writes<'a> {
     load: &'a Load,
     cursors: Vec<Cursor>,
-    /// What each stream has due, in blocks.
-    due: Vec<f64>,
+    /// The stream that writes, and what is left of its burst.
+    writer: usize,
+    left: u64,
     phase: usize,
     written: u64,
     exported: u64,
@@ -69,29 +73,36 @@ impl<'a> Writes<'a> {
     pub fn new(load: &'a Load, exported: u64, seed: u64) -> Writes<'a> {
         let mut rng = Rng::new(seed);
         let cursors = load.streams.iter().map(|stream| Cursor::new(stream, &mut rng)).collect();
-        let due = vec![0.0; load.streams.len()];
-        Writes { load, cursors, due, phase: 0, written: 0, exported, rng }
+        Writes { load, cursors, writer: 0, left: 0, phase: 0, written: 0, exported, rng }
     }
 
     /// The next block and its handle.
     pub fn next(&mut self) -> (Lba, u16) {
+        if self.left == 0 {
+            self.writer = self.choose();
+            self.left = self.load.streams[self.writer].burst;
+        }
+        self.left -= 1;
+        self.written += 1;
+        let stream = &self.load.streams[self.writer];
+        let within = self.cursors[self.writer].next(stream, &mut self.rng);
+        (Lba(stream.span.first + within), stream.handle)
+    }
+
+    /// The stream whose burst is next: the longer the bursts of a stream, the fewer it has.
+    fn choose(&mut self) -> usize {
         let fills = self.written as f64 / self.exported as f64;
         while self.phase + 1 < self.load.shares.len() && fills >= self.load.shares[self.phase].0 {
             self.phase += 1;
         }
-        self.written += 1;
-        let shares = &self.load.shares[self.phase].1;
-        let mut chosen = 0;
-        for (index, share) in shares.iter().enumerate() {
-            self.due[index] += share;
-            if self.due[index] > self.due[chosen] {
-                chosen = index;
-            }
-        }
-        self.due[chosen] -= 1.0;
-        let stream = &self.load.streams[chosen];
-        let within = self.cursors[chosen].next(stream, &mut self.rng);
-        (Lba(stream.span.first + within), stream.handle)
+        let shares = self.load.shares[self.phase].1.iter().zip(&self.load.streams);
+        let bursts = shares.map(|(share, stream)| share / stream.burst as f64);
+        let mut draw = self.rng.unit_f64() * bursts.clone().sum::<f64>();
+        let chosen = bursts.clone().position(|share| {
+            draw -= share;
+            draw < 0.0
+        });
+        chosen.unwrap_or(self.load.streams.len() - 1)
     }
 }
 

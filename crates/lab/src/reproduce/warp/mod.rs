@@ -1,8 +1,8 @@
 //! Predictions of counters that drives with placement handles wrote: `lab reproduce warp`.
 //!
 //! A folder has one row per run in `logs.csv`, and cumulative host and media bytes of the run in `curves/ID.csv`. Every
-//! row is predicted by the rules of [`rules`] and compared with its curve. The measured curve is not an input of a
-//! prediction beyond where relocation begins.
+//! row is predicted by the rules of the module `rules` and compared with its curve. The measured curve is not an input
+//! of a prediction beyond where relocation begins.
 
 mod drive;
 mod folder;

@@ -8,7 +8,8 @@
 //!   where relocation begins, median over its rows that began trimmed and without placement; else over all its rows
 //!   that began trimmed; else over the trimmed rows of all drives; else [`ONSET`].
 //! * The emulator has `total_units`, if `units_at_least` does not exceed them; else the units that the onset shows. It
-//!   keeps [`FORCED`] of them free, which take no part.
+//!   keeps [`FORCED`] of them free, which take no part. Nor do open units of those [`HANDLES`] that
+//!   the run does not use.
 //! * Collection takes the unit with the fewest valid blocks. Survivors lie apart from host writes: of all handles
 //!   together, or with `isolation=PI` by handle.
 //! * With `background_max_valid_pct`, units with no more valid blocks than that are collected while less than
@@ -35,6 +36,8 @@ const BLOCKS: f64 = (1 << 20) as f64;
 const BLOCKS_PER_UNIT: (f64, f64) = (64.0, 2048.0);
 /// Fills of the load after which relocation begins on a drive that no row shows: the Samsung PM9D3a 7.68 TB.
 const ONSET: f64 = 1.174;
+/// Handles of the emulator. Each has an open unit, used or not.
+const HANDLES: u8 = 8;
 /// Share of the units that the emulator keeps free at any price.
 const FORCED: f64 = 0.01;
 /// Fills of the load that are played before a run whose drive was written already.
@@ -72,7 +75,8 @@ pub(super) fn run(folder: &Folder, log: &Log) -> Result<Run, Error> {
     let reserve = if isolation == Isolation::Persistently { handles.into() } else { 1 };
     let emulated = log.text("kind") == "emulator";
     let all = if emulated { emulator_units(log, units) } else { drive_units(folder, log, units) };
-    let kept = if emulated { (all * FORCED).ceil() } else { 0.0 };
+    let idle = f64::from(HANDLES.saturating_sub(handles));
+    let kept = if emulated { (all * FORCED).ceil() + idle } else { 0.0 };
     let simulated = all - kept + f64::from(reserve);
     let shape = Shape::new(exported, simulated as u32, blocks as u32);
     let shape = shape.map_err(|error| Error::Settings(format!("`{}`: {error}", log.text("id"))))?;
@@ -108,11 +112,12 @@ fn emulator_units(log: &Log, units: f64) -> f64 {
     let least = log.number("units_at_least").unwrap_or(0.0);
     let stated = log.parameter_number("total_units").filter(|stated| *stated >= least);
     stated.unwrap_or_else(|| {
+        let idle = f64::from(HANDLES - 1);
         let onset = match (log.number("onset_fills_low"), log.number("onset_fills_high")) {
             (Some(low), Some(high)) => f64::midpoint(low, high),
             _ => 1.0 + log.number("op_if_stated").unwrap_or(10.0) / 100.0,
         };
-        ((onset * units + 1.0) / (1.0 - FORCED)).max(least).round()
+        ((onset * units + 1.0 + idle) / (1.0 - FORCED)).max(least).round()
     })
 }
 
@@ -124,7 +129,7 @@ fn load(folder: &Folder, log: &Log, exported: u64) -> Result<Load, Error> {
         workload if workload.starts_with("CacheLib") => cachelib::cache(folder, log, exported),
         _ => {
             let span = Span { first: 0, blocks: exported };
-            Ok(one(Stream { span, order: Order::Uniform, handle: 0 }, "uniform random"))
+            Ok(one(Stream { span, order: Order::Uniform, handle: 0, burst: 1 }, "uniform random"))
         }
     }
 }

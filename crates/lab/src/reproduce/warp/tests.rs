@@ -99,7 +99,7 @@ fn mistakes_in_a_folder_are_named() {
 
 /// How often each of 1,000 blocks is written by `order` in `writes` writes.
 fn counts(order: Order, writes: u64) -> Vec<u64> {
-    let stream = Stream { span: Span { first: 0, blocks: 1000 }, order, handle: 3 };
+    let stream = Stream { span: Span { first: 0, blocks: 1000 }, order, handle: 3, burst: 1 };
     let load = Load { streams: vec![stream], shares: vec![(1.0, vec![1.0])], about: String::new() };
     let (mut next, mut counts) = (Writes::new(&load, 1000, 1), vec![0; 1000]);
     for _ in 0..writes {
@@ -124,14 +124,17 @@ fn orders_write_what_they_promise() {
     assert!((0.65..0.72).contains(&share), "1 / zeta(2.2) = 0.671: {share}");
 }
 
-/// Shares change in the course of a load, and hold exactly.
+/// Shares change in the course of a load.
 #[test]
 fn shares_are_kept() {
     let span = Span { first: 0, blocks: 1000 };
-    let stream = |handle| Stream { span, order: Order::Uniform, handle };
+    let stream =
+        |handle| Stream { span, order: Order::Uniform, handle, burst: 1 + u64::from(handle) };
     let shares = vec![(1.0, vec![0.25, 0.75]), (f64::INFINITY, vec![1.0, 0.0])];
     let load = Load { streams: vec![stream(0), stream(1)], shares, about: String::new() };
-    let mut next = Writes::new(&load, 1000, 1);
+    let mut next = Writes::new(&load, 10_000, 1);
     let mut of_first = |writes| (0..writes).filter(|_| next.next().1 == 0).count();
-    assert_eq!((of_first(1000), of_first(1000)), (250, 1000));
+    let first = of_first(10_000);
+    assert!((2_300..2_700).contains(&first), "{first}");
+    assert_eq!(of_first(10_000), 10_000);
 }

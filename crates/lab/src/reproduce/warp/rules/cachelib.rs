@@ -1,16 +1,18 @@
 //! Loads that CacheLib makes.
 //!
 //! * Small objects lie in buckets of 4 KiB in the last `soc_pct` of the flash cache, and each write takes any bucket
-//!   with equal chance. Larger objects lie before them in a log that is written in order and begins again at its end.
-//!   The cache is no larger than the drive.
-//! * With placement each of the two has a handle. Without it, or where it is not known whether, both have one.
+//!   with equal chance. Larger objects lie before them in a log that is written in order and begins again at its end,
+//!   regions of [`REGION`] at once. The cache is no larger than the drive.
+//! * With placement each of the two has a handle. Without it, both have one. A row that does not know has it if nothing
+//!   was relocated for over [`QUIET`] fills.
 //! * Host bytes by handle say what small objects write, in the course of the run. Without such counters it is the
 //!   middle of `small_share_low` and `small_share_high` of the row; else the mean of that over rows of the same trace,
 //!   else over all rows of kvcache traces, else [`SMALL`].
 //! * The Meta CDN and Twitter traces have no objects of up to 640 B to speak of: the share is 0.
-//! * **Noise.** The second writer writes uniformly over the whole drive with a handle of its own where there is
-//!   placement. Its share is what the row's rate has above the rate of the same cache without noise: the median of
-//!   such rows, else [`CACHE_RATE`].
+//! * **Noise.** The second writer writes uniformly, with a handle of its own where there is placement. A label with AxB
+//!   gives it the last A % of the drive and the cache the rest. Any other label gives it the whole drive. Its share is
+//!   what the row's rate has above the rate of the same cache without noise: the median of such rows, else
+//!   [`CACHE_RATE`].
 
 use super::super::folder::{Folder, Log};
 use super::super::load::{Load, Order, Span, Stream};
@@ -19,6 +21,10 @@ use crate::Error;
 
 /// Share of small objects where no row says it.
 const SMALL: f64 = 0.8;
+/// Fills without relocation that no drive reaches whose small and large objects are mixed.
+const QUIET: f64 = 1.5;
+/// Bytes of a region of large objects.
+const REGION: f64 = 16.0 * 1_048_576.0;
 /// MB/s of a cache without noise where no row shows it.
 const CACHE_RATE: f64 = 200.0;
 
@@ -37,13 +43,17 @@ pub(super) fn cache(folder: &Folder, log: &Log, exported: u64) -> Result<Load, E
     let capacity = log.needed("capacity_bytes")?;
     let cache =
         log.parameter_number("flash_cache_mib").map_or(1.0, |mib| mib * 1_048_576.0 / capacity);
-    let cache = (exported as f64 * cache.min(1.0)) as u64;
+    let noisy = noise_span(log);
+    let cache = (exported as f64 * cache.min(1.0 - noisy)) as u64;
     let buckets = (cache as f64 * part / 100.0) as u64;
-    let placed = log.text("fdp") == "on";
+    let placed = is_placed(log);
     let large = Span { first: 0, blocks: cache - buckets };
-    let stream =
-        |span, order, handle: u16| Stream { span, order, handle: if placed { handle } else { 0 } };
-    let mut streams = vec![stream(large, Order::Sequential, 1)];
+    let burst = (REGION / (capacity / exported as f64)).round().max(1.0) as u64;
+    let stream = |span, order, handle: u16| {
+        let handle = if placed { handle } else { 0 };
+        Stream { span, order, handle, burst: 1 }
+    };
+    let mut streams = vec![Stream { burst, ..stream(large, Order::Sequential, 1) }];
     let small = if buckets > 0 { small_share(folder, log) } else { 0.0 };
     let mut about = format!("small objects {:.1} %", small * 100.0);
     let mut shares = vec![(f64::INFINITY, vec![1.0 - small])];
@@ -59,7 +69,8 @@ pub(super) fn cache(folder: &Folder, log: &Log, exported: u64) -> Result<Load, E
     }
     if log.parameter("noise").is_some() {
         let noise = noise_share(folder, log);
-        streams.push(stream(Span { first: 0, blocks: exported }, Order::Uniform, 2));
+        let first = if noisy > 0.0 { cache } else { 0 };
+        streams.push(stream(Span { first, blocks: exported - first }, Order::Uniform, 2));
         for (_, shares) in &mut shares {
             shares.iter_mut().for_each(|share| *share *= 1.0 - noise);
             shares.push(noise);
@@ -67,6 +78,16 @@ pub(super) fn cache(folder: &Folder, log: &Log, exported: u64) -> Result<Load, E
         about += &format!(", noise {:.1} %", noise * 100.0);
     }
     Ok(Load { streams, shares, about })
+}
+
+/// Whether the two parts have a handle each. Where the row does not know, a run that is longer than [`QUIET`] without
+/// relocation shows it.
+fn is_placed(log: &Log) -> bool {
+    let quiet = log.number("onset_fills_low").is_none();
+    match log.text("fdp") {
+        "unknown" => quiet && log.number("host_fills").is_some_and(|fills| fills > QUIET),
+        fdp => fdp == "on",
+    }
 }
 
 /// Shares of large and small objects in the course of the run, where two handles are counted: the lower has the small.
@@ -95,6 +116,14 @@ fn small_share(folder: &Folder, log: &Log) -> f64 {
     let same = || mean(&|other| other == trace);
     let any = || mean(&|other| other.contains("kvcache"));
     of(log).or_else(same).or_else(any).unwrap_or(SMALL)
+}
+
+/// The share of the drive that only the second writer writes: A % by the part AxB of its label, else none.
+fn noise_span(log: &Log) -> f64 {
+    let label = log.parameter("noise").and_then(|label| label.split(' ').next()).unwrap_or("");
+    let sizes = label.rsplit('_').find_map(|part| part.split_once('x'));
+    let percent = sizes.and_then(|(percent, _)| percent.parse::<f64>().ok());
+    percent.filter(|percent| (0.0..100.0).contains(percent)).map_or(0.0, |percent| percent / 100.0)
 }
 
 /// What the second writer writes of all.

@@ -5,9 +5,10 @@
 //! * **Three streams**: one in order over the first 90 %, one at random over the same 90 % (the overwriter) with the
 //!   distribution that the row names, one at random over the last 10 %. Handles are 0, 2 and 1; `shared` puts the
 //!   overwriter into 0, `off` puts all into 0.
-//! * Host bytes by handle say how much each stream writes, in the course of the run. Where two streams share a handle,
-//!   and where there are no such counters, a fill of 90 % in order comes first, with 10 % at random if `fill` says
-//!   so, and the shares that the row states hold after that.
+//! * Host bytes by handle say how much each stream writes, in the course of the run. An overwriter in handle 0 has the
+//!   ratio to the random stream that the row states, as both are jobs of one kind.
+//! * Without such counters a fill of 90 % in order comes first, with 10 % at random if `fill` says so, and the shares
+//!   that the row states hold after that.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub(super) fn one_stream(log: &Log, exported: u64) -> Load {
         (_, Some("yes")) => (Order::EachOnce, "random, each block once in a pass"),
         _ => (Order::Uniform, "uniform random"),
     };
-    one(Stream { span: Span { first: 0, blocks: exported }, order, handle: 0 }, about)
+    one(Stream { span: Span { first: 0, blocks: exported }, order, handle: 0, burst: 1 }, about)
 }
 
 /// The load of a row of three streams over `exported` blocks.
@@ -55,7 +56,7 @@ pub(super) fn three_streams(folder: &Folder, log: &Log, exported: u64) -> Result
         "shared" => [0, 0, 1],
         _ => [0, 0, 0],
     };
-    let stream = |span, order, handle| Stream { span, order, handle };
+    let stream = |span, order, handle| Stream { span, order, handle, burst: 1 };
     let streams = vec![
         stream(ahead, Order::Sequential, sequential),
         stream(ahead, order, overwriter),
@@ -80,14 +81,15 @@ pub(super) fn three_streams(folder: &Folder, log: &Log, exported: u64) -> Result
     Ok(Load { streams, shares, about })
 }
 
-/// The shares of the three streams by the counters of their handles; nothing where all are in one.
+/// The shares of the three streams by the counters of their handles; nothing where all are in one. An overwriter without
+/// a handle of its own writes as much for each byte of the random stream as `stated`.
 fn apart(counted: &BTreeMap<u8, f64>, stated: [f64; 3]) -> Option<[f64; 3]> {
     let random = *counted.get(&1)?;
-    let of_first = stated[0] / (stated[0] + stated[1]);
-    Some(match counted.get(&2) {
-        Some(overwriter) => [counted.get(&0)?.to_owned(), *overwriter, random],
-        None => [(1.0 - random) * of_first, (1.0 - random) * (1.0 - of_first), random],
-    })
+    let overwriter = match counted.get(&2) {
+        Some(overwriter) => *overwriter,
+        None => (random * stated[1] / stated[2].max(f64::MIN_POSITIVE)).min(1.0 - random),
+    };
+    Some([1.0 - random - overwriter, overwriter, random])
 }
 
 /// Shares of the bytes after the fill: the stream in order, the overwriter, the random one. The row states them for
