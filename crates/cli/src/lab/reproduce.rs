@@ -31,7 +31,6 @@ Examples:
   thermocline lab reproduce snia-bandwidth --report snia.html
   thermocline lab reproduce indirection-unit cachelib-fdp --points
   thermocline lab reproduce all --json
-  thermocline lab reproduce warp --logs runs
 
 `all` ends with the table of truth: each published value, ours, the difference, what explains it, and the median and
 worst error of all. `lab list experiments` says how long each takes, with --quick and without.
