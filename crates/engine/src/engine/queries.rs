@@ -309,6 +309,21 @@ impl<P: Payload> Engine<P> {
         self.parts.runs(extent, count)
     }
 
+    /// As [`Engine::runs`], of blocks that changed since a snapshot below the volume or snapshot that `extent` names.
+    /// Blocks that did not change read the same in both. What is not in memory yet counts as changed, but for pages of
+    /// 512 blocks that no layer above the snapshot has.
+    ///
+    /// # Errors
+    /// As [`Engine::runs`]; [`HostError::NoVolume`] also if `since` is no snapshot below.
+    pub fn changed(
+        &self,
+        extent: Extent,
+        since: VolumeId,
+        count: usize,
+    ) -> Result<Vec<Run>, HostError> {
+        self.parts.changed(extent, since, count)
+    }
+
     /// How much of the pool is taken now.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {

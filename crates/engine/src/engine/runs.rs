@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use thermocline_format::VolumeId;
 
-use crate::engine::{Engine, Parts};
+use crate::engine::Parts;
 use crate::map::{Mapping, PAGE, Value, VolumeMap};
 use crate::payload::Payload;
 use crate::request::{Extent, HostError};
@@ -20,23 +20,6 @@ pub struct Run {
     /// Of [`crate::Engine::runs`]: whether they are mapped. If not, they read as zeros. Of [`crate::Engine::changed`]:
     /// whether they changed.
     pub mapped: bool,
-}
-
-impl<P: Payload> Engine<P> {
-    /// As [`Engine::runs`], of blocks that changed since a snapshot below the volume or snapshot that `extent` names.
-    /// Blocks that did not change read the same in both. What is not in memory yet counts as changed, but for pages of
-    /// 512 blocks that no layer above the snapshot has.
-    ///
-    /// # Errors
-    /// As [`Engine::runs`]; [`HostError::NoVolume`] also if `since` is no snapshot below.
-    pub fn changed(
-        &self,
-        extent: Extent,
-        since: VolumeId,
-        count: usize,
-    ) -> Result<Vec<Run>, HostError> {
-        self.parts.changed(extent, since, count)
-    }
 }
 
 impl<P: Payload> Parts<P> {
