@@ -106,6 +106,7 @@ mod with_bugs {
         HiddenTooEarly: "blocks of a deleted snapshot go before what covers them is durable",
         CoveredNotHidden: "blocks of a deleted snapshot stay though others cover them",
         LiftedOverNewer: "a block of a deleted snapshot moves over what was written above meanwhile",
+        DeletedChangesMissed: "blocks of deleted snapshots are not said to have changed",
         ResizeNotReplayed: "a change of size is not replayed",
         EpochIgnored: "chunks that earlier recoveries left behind are replayed",
         EpochNotAdvanced: "a recovery is recorded without a new epoch and the end of its tail",

@@ -6,7 +6,7 @@ use thermocline_engine::{
     Action, Bug, Config, DeviceCmd, Engine, Extent, HostError, HostRequest, MAX_IO_BLOCKS, Notice,
     OpenError, Reply, RequestId, VolumeInfo,
 };
-use thermocline_format::{Geometry, Location, MediaClass, PoolId};
+use thermocline_format::{Geometry, Location, MediaClass, PoolId, VolumeId};
 use thermocline_types::{Time, UnitId};
 
 use crate::data::{Arena, Content, Data};
@@ -53,6 +53,8 @@ pub enum Trouble {
     Stopped,
     /// A unit's valid count, and the different number of blocks that the maps lead to.
     Miscounted(UnitId, u32, u32),
+    /// A block of a volume or snapshot that differs from an older snapshot, and is not said to have changed.
+    ChangeMissed(VolumeId, VolumeId, u64),
 }
 
 /// How a pool was opened.
@@ -380,7 +382,36 @@ impl Machine {
             }
             None => {}
         }
+        self.compare_changes(&found)?;
         Ok((found, errors))
+    }
+
+    /// Sees whether blocks that are said to be as in a snapshot below are.
+    fn compare_changes(&self, found: &[FoundVolume]) -> Result<(), Trouble> {
+        for older in found.iter().filter(|one| one.snapshot_of.is_some()) {
+            let of = |one: &&FoundVolume| {
+                one.snapshot_of == older.snapshot_of || Some(one.volume) == older.snapshot_of
+            };
+            for newer in found.iter().filter(of) {
+                let (mut lba, end) = (0, newer.blocks.len() as u64);
+                while lba < end {
+                    let extent = Extent { volume: newer.volume, lba, blocks: end - lba };
+                    let changed = self.engine.changed(extent, older.volume, usize::MAX);
+                    // It may be an older one.
+                    let Ok(runs) = changed else { break };
+                    for run in runs {
+                        let at = |one: &FoundVolume, lba| one.blocks.get(lba as usize).copied();
+                        let differs = |lba: &u64| at(older, *lba) != at(newer, *lba);
+                        let missed = (lba..lba + run.blocks).find(differs);
+                        if let Some(missed) = missed.filter(|_| !run.mapped) {
+                            return Err(Trouble::ChangeMissed(newer.volume, older.volume, missed));
+                        }
+                        lba += run.blocks;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Pages of maps that could not be read when their volume was deleted, since the pool was made.

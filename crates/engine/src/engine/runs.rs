@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use thermocline_format::VolumeId;
 
+use crate::bugs::bug;
 use crate::engine::Parts;
 use crate::map::{Mapping, PAGE, Value, VolumeMap};
 use crate::payload::Payload;
@@ -58,9 +59,11 @@ impl<P: Payload> Parts<P> {
         let base = known.filter(|base| self.volumes.below(volume).any(|layer| layer == *base));
         let base = base.ok_or(HostError::NoVolume(since))?;
         let layers = std::iter::once(volume).chain(self.volumes.below(volume));
+        let forgotten = bug!(self.config, DeletedChangesMissed);
         let above: Vec<&VolumeMap> = layers
             .take_while(|layer| *layer != base)
             .map(|layer| self.volumes.map(layer))
+            .filter(|map| !(forgotten && map.layer.nameless))
             .collect();
         let sizes = above.iter().map(|map| map.layer.least.min(map.blocks));
         let through = sizes.min().unwrap_or(0).min(self.volumes.map(base).blocks);

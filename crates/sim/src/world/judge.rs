@@ -255,7 +255,8 @@ impl World {
             Trouble::Refused(_)
             | Trouble::Stuck(_)
             | Trouble::Stopped
-            | Trouble::Miscounted(..) => false,
+            | Trouble::Miscounted(..)
+            | Trouble::ChangeMissed(..) => false,
         };
         if !excused {
             self.wrong.push(format!("the pool does not open: {trouble:?}"));
