@@ -205,7 +205,7 @@ pub enum HostError {
     Failed,
 }
 
-/// Most layers below a volume: its snapshots, and those deleted ones that have blocks which it never overwrote.
+/// Most layers below a volume: one for each snapshot, and one for each deleted snapshot that still has blocks.
 /// Chosen, not measured.
 pub(crate) const MAX_LAYERS: u32 = 64;
 

@@ -60,7 +60,7 @@ pub struct Client<S> {
     cookie: u64,
     /// Pending reads: cookie and length. Simple replies do not state the length.
     reads: Vec<(u64, u64)>,
-    /// Numbers of the metadata contexts that were asked for; `None` of those that the export does not have.
+    /// Numbers of the metadata contexts that were asked for; `None` for a context that the export lacks.
     contexts: Vec<Option<u32>>,
 }
 

@@ -397,7 +397,7 @@ impl Machine {
                 while lba < end {
                     let extent = Extent { volume: newer.volume, lba, blocks: end - lba };
                     let changed = self.engine.changed(extent, older.volume, usize::MAX);
-                    // It may be an older one.
+                    // Refused where `newer` is in fact the older snapshot.
                     let Ok(runs) = changed else { break };
                     for run in runs {
                         let at = |one: &FoundVolume, lba| one.blocks.get(lba as usize).copied();

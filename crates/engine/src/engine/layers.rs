@@ -2,11 +2,11 @@
 //!
 //! A deleted snapshot leaves a *nameless* layer. Blocks there that the layers above cover for everybody are unmapped,
 //! in walks through its pages: one after the deletion, more as the volume is written, and one before the pool counts
-//! as full. A nameless layer without blocks goes. ADR 0080 has the reasons.
+//! as full. In a deep stack, blocks that nothing covers move up (`lift`). A nameless layer without blocks goes.
+//! ADR 0080 has the reasons.
 //!
 //! Invariants:
 //! * A covered block is unmapped only after what covers it is durable: no crash uncovers it.
-//! * What nobody covers moves up before a stack has as many layers as it can have: `lift`.
 //! * A nameless layer goes only after it is durably empty: no crash brings back a block that was trimmed above since.
 
 mod lift;
@@ -220,7 +220,7 @@ impl Layers {
         p.pages.need(Needs::Covering, None);
         self.stays = Some(p.stats.covers()).filter(|_| !lift.moved);
         if lift.moved {
-            // It finds what was moved.
+            // The walk finds what was moved.
             p.volumes.walk_again(lift.layer, lift.id);
         }
         true
@@ -245,7 +245,7 @@ impl Ask {
         Ask { page, above, bits: Bits::default() }
     }
 
-    /// Asks the layers above `layer`. Returns whether that is over.
+    /// Asks the layers above the layer `own`. Returns whether all were asked.
     fn step<P: Payload>(&mut self, p: &mut Parts<P>, own: u16) -> bool {
         let from = self.page * PAGE;
         let end = (from + PAGE).min(p.volumes.map(own).blocks);

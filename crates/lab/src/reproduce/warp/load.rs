@@ -33,7 +33,7 @@ pub(super) struct Stream {
     pub span: Span,
     pub order: Order,
     pub handle: u16,
-    /// Blocks that it writes without another stream between them.
+    /// Blocks of one write; no other stream writes between them.
     pub burst: u64,
 }
 

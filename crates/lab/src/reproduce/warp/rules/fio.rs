@@ -81,7 +81,7 @@ pub(super) fn three_streams(folder: &Folder, log: &Log, exported: u64) -> Result
     Ok(Load { streams, shares, about })
 }
 
-/// The shares of the three streams by the counters of their handles; nothing where all are in one. An overwriter
+/// The shares of the three streams by the counters of their handles; `None` if handle 1 has no stream. An overwriter
 /// without a handle of its own writes as much for each byte of the random stream as `stated`.
 fn apart(counted: &BTreeMap<u8, f64>, stated: [f64; 3]) -> Option<[f64; 3]> {
     let random = *counted.get(&1)?;
