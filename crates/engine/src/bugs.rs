@@ -100,6 +100,7 @@ mod with_bugs {
         RenameNotReplayed: "the new name of a volume is not replayed",
         MediaNotReplayed: "where the blocks of a volume are to be is not replayed",
         SnapshotNotReplayed: "a snapshot is not replayed",
+        CloneNotCounted: "a block counts as covered if one of two clones covers it",
         SnapshotSharesTop: "what is written to a volume changes its newest snapshot",
         SnapshotDeleteNotLogged: "the deletion of a snapshot is not logged",
         TrimWithoutHole: "a trim above a snapshot shows the blocks of the snapshot",

@@ -214,6 +214,10 @@ impl<P: Payload> Engine<P> {
                 let request = self.accept(id, true, true);
                 self.layers.ask(request, volume, name);
             }
+            HostRequest::CloneVolume { snapshot, name } => {
+                let request = self.accept(id, true, true);
+                self.parts.clone_volume(request, snapshot, &name);
+            }
             HostRequest::SetMedia { volume, media } => {
                 let request = self.accept(id, true, true);
                 if self.parts.set_media(request, volume, media) {

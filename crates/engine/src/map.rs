@@ -238,6 +238,8 @@ pub(crate) struct LayerState {
     pub(crate) frozen: bool,
     /// Whether it was a snapshot that was deleted.
     pub(crate) nameless: bool,
+    /// Whether the layers below belong to another volume, of which this one is a clone.
+    pub(crate) clone: bool,
     /// What [`crate::stats::Stats::covers`] was when a walk through the covered blocks of a nameless layer began that
     /// is over; `None` before the first.
     pub(crate) walked: Option<u64>,

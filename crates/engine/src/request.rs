@@ -92,6 +92,14 @@ pub enum HostRequest<P> {
         /// The name. No two snapshots of a volume may have the same name.
         name: VolumeName,
     },
+    /// Make a clone of a snapshot: a volume that shows the blocks of the snapshot until they are written or trimmed.
+    /// Durable at completion.
+    CloneVolume {
+        /// Of which snapshot.
+        snapshot: VolumeId,
+        /// The name. No two volumes may have the same name.
+        name: VolumeName,
+    },
     /// Set the media for future blocks of a volume; durable at completion. Existing blocks move when they are written
     /// or destaged next.
     SetMedia {
@@ -148,6 +156,9 @@ pub enum HostError {
     /// The volume is a snapshot: nothing can change it.
     #[error("a snapshot cannot be written to, nor change")]
     ReadOnly,
+    /// A clone is of a snapshot.
+    #[error("a clone can be made of a snapshot only: make one of the volume before")]
+    NoSnapshot,
     /// A volume with snapshots cannot be deleted.
     #[error("the volume has snapshots, which must be deleted before")]
     HasSnapshots,

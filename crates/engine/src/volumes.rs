@@ -1,10 +1,10 @@
 //! The volumes of a pool and their maps.
 
-use thermocline_format::{StackLayer, Volume, VolumeId, VolumeMedia, VolumeName};
+mod stacks;
 
-use crate::map::{
-    Addresses, Forget, LayerState, Mapping, PAGE, Swept, Tally, Value, VolumeMap, Wanted,
-};
+use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
+
+use crate::map::{Addresses, Forget, PAGE, Swept, Tally, Value, VolumeMap, Wanted};
 use crate::stats::VolumeTraffic;
 
 /// All volumes, each under a small index.
@@ -56,6 +56,8 @@ pub struct VolumeInfo {
     pub media: VolumeMedia,
     /// The volume of which it is a snapshot, if it is one.
     pub snapshot_of: Option<VolumeId>,
+    /// The snapshot of which it is a clone, if it is one and the snapshot was not deleted.
+    pub clone_of: Option<VolumeId>,
     /// Blocks that are mapped; of a volume with snapshots, what was written or trimmed since the newest. An estimate
     /// until each page of the map was read once.
     pub mapped: u64,
@@ -308,7 +310,7 @@ impl Volumes {
         self.indices().any(|index| self.map(index).deleted)
     }
 
-    /// Lets no new request find the volume, which was deleted.
+    /// Lets no new request find the layer, which was deleted.
     pub(crate) fn hide(&mut self, index: u16) {
         let map = self.map_mut(index);
         map.deleted = true;
@@ -326,77 +328,6 @@ impl Volumes {
         self.fixed -= bytes;
         self.gone.1 += bytes;
         self.slots[usize::from(index)] = None;
-    }
-
-    /// Freezes the map at `index` and puts a new layer of `blocks` blocks above it, which takes over the identifier for
-    /// users, the name and all that belongs to it. The frozen map is a snapshot with this name from now on. Returns the
-    /// index of the new layer.
-    pub(crate) fn freeze(
-        &mut self,
-        index: u16,
-        layer: VolumeId,
-        name: VolumeName,
-        blocks: u64,
-        addresses: Addresses,
-    ) -> u16 {
-        let top = self.add(layer, name, blocks, addresses);
-        let reserve = self.map(index).reserve;
-        self.set_reserve(index, 0);
-        self.set_reserve(top, reserve);
-        let frozen = self.map_mut(index);
-        frozen.layer.frozen = true;
-        let (user, media) = (std::mem::replace(&mut frozen.user, layer), frozen.media);
-        let (traffic, stream) = (std::mem::take(&mut frozen.traffic), frozen.stream);
-        let of_users = frozen.name.clone();
-        let map = self.map_mut(top);
-        (map.user, map.media, map.traffic, map.stream) = (user, media, traffic, stream);
-        map.layer.below = Some(index);
-        let of_snapshot = std::mem::replace(&mut map.name, of_users);
-        self.map_mut(index).name = of_snapshot;
-        self.sort_users();
-        top
-    }
-
-    /// The frozen layer at `index` is no snapshot any more. Layers below may be covered by more now.
-    pub(crate) fn make_nameless(&mut self, index: u16) {
-        self.map_mut(index).layer.nameless = true;
-        self.snapshots_deleted += 1;
-        let below: Vec<u16> = self.below(index).collect();
-        below.into_iter().for_each(|layer| self.map_mut(layer).layer.walked = None);
-        self.sort_users();
-    }
-
-    /// Takes the layer at `index` out of its stack. Its least size goes on to hide what lies below.
-    pub(crate) fn unlink(&mut self, index: u16) {
-        let LayerState { below, least, .. } = self.map(index).layer;
-        if let Some(above) = self.above(index) {
-            let layer = &mut self.map_mut(above).layer;
-            (layer.below, layer.least) = (below, layer.least.min(least));
-        }
-        self.map_mut(index).layer.below = None;
-        self.sort_users();
-    }
-
-    /// Takes over the stacks of layers of a record, whose volumes were added.
-    pub(crate) fn adopt_layers(&mut self, volumes: &[Volume]) {
-        for volume in volumes {
-            let (Some(layer), Some(index)) = (volume.layer, self.slot(volume.id)) else { continue };
-            let below = layer.below.and_then(|below| self.slot(below));
-            let map = self.map_mut(index);
-            map.user = layer.user;
-            let StackLayer { least, frozen, nameless, .. } = layer;
-            map.layer = LayerState { below, least, frozen, nameless, walked: None };
-        }
-        self.sort_users();
-    }
-
-    /// What a record says of the place of a map in its stack.
-    pub(crate) fn layer_of(&self, map: &VolumeMap) -> Option<StackLayer> {
-        let LayerState { below, least, frozen, nameless, .. } = map.layer;
-        let below = below.map(|below| self.map(below).id);
-        let user = map.user;
-        let layered = !map.deleted && (frozen || below.is_some() || user != map.id);
-        layered.then_some(StackLayer { user, below, least, frozen, nameless })
     }
 
     /// The index by identifiers for users is made anew, and the depth of stacks counted.
@@ -422,104 +353,6 @@ impl Volumes {
     /// The most layers that are below another when the pool is opened after a crash now.
     pub(crate) fn depth_after_crash(&self) -> u64 {
         self.depth.max(self.deep.0).max(self.deep.1)
-    }
-
-    /// The layers below the one at `index`, from the nearest on.
-    pub(crate) fn below(&self, index: u16) -> impl Iterator<Item = u16> + '_ {
-        let below = |index: u16| self.map(index).layer.below;
-        std::iter::successors(below(index), move |index| below(*index))
-    }
-
-    /// The layer above the one at `index`.
-    pub(crate) fn above(&self, index: u16) -> Option<u16> {
-        self.indices().find(|above| self.map(*above).layer.below == Some(index))
-    }
-
-    /// Layers of the stack that the one at `index` belongs to.
-    pub(crate) fn layers_with(&self, index: u16) -> u64 {
-        let above = std::iter::successors(self.above(index), |index| self.above(*index));
-        (1 + above.count() + self.below(index).count()) as u64
-    }
-
-    /// Whether the layer at `index` is still `id`, and what a deleted snapshot left.
-    pub(crate) fn is_nameless(&self, index: u16, id: VolumeId) -> bool {
-        self.is(index, id) && self.map(index).layer.nameless && !self.map(index).deleted
-    }
-
-    /// A walk through the layer at `index` is due, if it is still `id`.
-    pub(crate) fn walk_again(&mut self, index: u16, id: VolumeId) {
-        if self.is(index, id) {
-            self.map_mut(index).layer.walked = None;
-        }
-    }
-
-    /// The layers above the one at `index` whose blocks cover blocks there for everybody: up to the first that is a
-    /// snapshot, or the volume itself.
-    pub(crate) fn covering(&self, index: u16) -> Vec<u16> {
-        let mut covering: Vec<u16> = Vec::new();
-        let mut at = index;
-        while let Some(above) = self.above(at) {
-            covering.push(above);
-            if !self.map(above).layer.nameless {
-                break;
-            }
-            at = above;
-        }
-        covering
-    }
-
-    /// The index of the volume of which the map at `index` is a snapshot, if it is one.
-    pub(crate) fn snapshot_of(&self, index: u16) -> Option<u16> {
-        let layer = &self.map(index).layer;
-        let above = std::iter::successors(self.above(index), |index| self.above(*index));
-        above.last().filter(|_| layer.frozen && !layer.nameless)
-    }
-
-    /// The name for users of the volume or snapshot at `index`.
-    pub(crate) fn name(&self, index: u16) -> VolumeName {
-        let own = &self.map(index).name;
-        let of = self.snapshot_of(index).map(|top| &self.map(top).name);
-        // Both together may have become too long.
-        of.and_then(|of| VolumeName::of_snapshot(of, own)).unwrap_or_else(|| own.clone())
-    }
-
-    /// How many snapshots were deleted since the opening.
-    pub(crate) fn snapshots_deleted(&self) -> u64 {
-        self.snapshots_deleted
-    }
-
-    /// The layers of snapshots that were deleted.
-    pub(crate) fn nameless(&self) -> &[u16] {
-        &self.nameless
-    }
-
-    /// Whether a layer below the one at `index` may have blocks in a page. A nameless layer may: what a walk unmapped
-    /// there may come back in a crash.
-    pub(crate) fn is_below(&self, index: u16, page: u64) -> bool {
-        let there = |below: u16| {
-            let map = self.map(below);
-            page < map.pages() && (map.layer.nameless || !map.is_blank(page))
-        };
-        page * PAGE < self.map(index).layer.least && self.below(index).any(there)
-    }
-
-    /// The layer that has `lba` of the volume at `index`, and the mapping there. All pages must be known that
-    /// [`crate::engine::Parts::loaded_through`] looks at.
-    pub(crate) fn find(&self, index: u16, lba: u64) -> (u16, Option<Mapping>) {
-        let mut at = index;
-        loop {
-            let map = self.map(at);
-            let mapping = map.look_up(lba);
-            match map.layer.below {
-                Some(below)
-                    if mapping == Some(Mapping::Unmapped)
-                        && lba < map.layer.least.min(self.map(below).blocks) =>
-                {
-                    at = below;
-                }
-                _ => return (at, mapping),
-            }
-        }
     }
 
     /// Resizes a volume. Blocks beyond the new size must be unmapped already.

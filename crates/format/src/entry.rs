@@ -99,6 +99,15 @@ pub enum Entry {
         /// Its size in blocks of 4 KiB.
         blocks: u64,
     },
+    /// A clone: a new layer that hosts write to, above a frozen one. Its name stands beside in [`Entry::VolumeName`].
+    VolumeClone {
+        /// The frozen layer.
+        volume: VolumeId,
+        /// The new layer; its identifier was never used before.
+        layer: VolumeId,
+        /// Its size in blocks of 4 KiB.
+        blocks: u64,
+    },
     /// As [`Entry::Trim`], in a layer above others: the blocks read as zeros whatever is below.
     LayerHole {
         /// The layer; not a reserved volume.
@@ -149,6 +158,7 @@ pub(crate) mod kind {
     pub const VOLUME_SNAPSHOT: u8 = 14;
     pub const LAYER_HOLE: u8 = 15;
     pub const LAYER_DELETE: u8 = 16;
+    pub const VOLUME_CLONE: u8 = 17;
 }
 
 impl Entry {
@@ -181,9 +191,10 @@ impl Entry {
     /// The oldest version of a chunk that can have the entry.
     pub(crate) const fn version(&self) -> u16 {
         match self {
-            Entry::VolumeSnapshot { .. } | Entry::LayerHole { .. } | Entry::LayerDelete { .. } => {
-                VERSION
-            }
+            Entry::VolumeSnapshot { .. }
+            | Entry::VolumeClone { .. }
+            | Entry::LayerHole { .. }
+            | Entry::LayerDelete { .. } => VERSION,
             _ => PLAIN_VERSION,
         }
     }
@@ -207,7 +218,8 @@ impl Entry {
             Entry::VolumeDelete { volume }
             | Entry::VolumeMedia { volume, .. }
             | Entry::LayerDelete { volume } => check_volume(volume, 0),
-            Entry::VolumeSnapshot { volume, layer, blocks } => {
+            Entry::VolumeSnapshot { volume, layer, blocks }
+            | Entry::VolumeClone { volume, layer, blocks } => {
                 check_volume(volume, blocks)?;
                 let rule = "above the layer that is frozen";
                 require(layer > volume, "new layer", layer.0.into(), rule)?;
@@ -251,7 +263,7 @@ impl Entry {
         let (block, _) = BlockEntryRaw::ref_from_prefix(bytes).expect("there is a line");
         match block.kind {
             kind::DATA..=kind::UNIT_PAGE => from_block(block),
-            kind::TRIM..=kind::LAYER_DELETE => {
+            kind::TRIM..=kind::VOLUME_CLONE => {
                 let Ok((raw, _)) = ControlEntryRaw::ref_from_prefix(bytes) else {
                     let (field, rule) = ("lines", "the last entry takes one more");
                     return Err(ErrorKind::Impossible { field, found: 1, rule });
@@ -294,6 +306,9 @@ impl Entry {
             Entry::VolumeSnapshot { volume, layer, blocks } => {
                 raw.set(kind::VOLUME_SNAPSHOT, volume, layer.0.into(), blocks);
             }
+            Entry::VolumeClone { volume, layer, blocks } => {
+                raw.set(kind::VOLUME_CLONE, volume, layer.0.into(), blocks);
+            }
             Entry::LayerHole { volume, lba, blocks } => {
                 raw.set(kind::LAYER_HOLE, volume, lba.0, blocks);
             }
@@ -325,9 +340,12 @@ impl Entry {
                 let (settled, number) = (raw.part != 0, raw.count.get());
                 Entry::Placed { volume, lba: Lba(lba), entry, settled, number }
             }
-            kind::VOLUME_SNAPSHOT => {
-                let layer = u32::try_from(lba).unwrap_or(u32::MAX);
-                Entry::VolumeSnapshot { volume, layer: VolumeId(layer), blocks: argument }
+            kind::VOLUME_SNAPSHOT | kind::VOLUME_CLONE => {
+                let layer = VolumeId(u32::try_from(lba).unwrap_or(u32::MAX));
+                match raw.kind {
+                    kind::VOLUME_CLONE => Entry::VolumeClone { volume, layer, blocks: argument },
+                    _ => Entry::VolumeSnapshot { volume, layer, blocks: argument },
+                }
             }
             kind::LAYER_HOLE => Entry::LayerHole { volume, lba: Lba(lba), blocks: argument },
             kind::LAYER_DELETE => Entry::LayerDelete { volume },

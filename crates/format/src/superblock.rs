@@ -55,10 +55,12 @@ const FLAG_DELETED: u8 = 1;
 /// Where its blocks are to be, as a number in two of the flags of a volume.
 const FLAGS_MEDIA: u8 = 6;
 
-/// Flags of a volume: it is a layer of a stack, frozen, nameless.
+/// Flags of a volume: it is a layer of a stack, frozen, nameless, a clone.
 const FLAG_LAYER: u8 = 8;
 const FLAG_FROZEN: u8 = 16;
 const FLAG_NAMELESS: u8 = 32;
+const FLAG_CLONE: u8 = 64;
+const LAYER_FLAGS: u8 = FLAG_LAYER | FLAG_FROZEN | FLAG_NAMELESS | FLAG_CLONE;
 
 /// A superblock record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -592,6 +594,7 @@ fn volume_to_raw(volume: &Volume) -> VolumeRaw {
                 FLAG_LAYER
                     | (u8::from(layer.frozen) * FLAG_FROZEN)
                     | (u8::from(layer.nameless) * FLAG_NAMELESS)
+                    | (u8::from(layer.clone) * FLAG_CLONE)
             }),
         reserved: [0; 2],
         blocks: volume.blocks.into(),
@@ -607,7 +610,7 @@ fn layer_to_raw(layer: &StackLayer) -> LayerRaw {
 /// The layer with these flags of its volume that `raw` begins with; `None` if the volume is its only layer.
 fn layer_from_raw(flags: u8, raw: &mut &[u8]) -> Result<Option<StackLayer>, ErrorKind> {
     if flags & FLAG_LAYER == 0 {
-        let holds = flags & (FLAG_FROZEN | FLAG_NAMELESS) == 0;
+        let holds = flags & (LAYER_FLAGS & !FLAG_LAYER) == 0;
         require(holds, "flags of a volume", flags.into(), "frozen, and no layer")?;
         return Ok(None);
     }
@@ -622,6 +625,7 @@ fn layer_from_raw(flags: u8, raw: &mut &[u8]) -> Result<Option<StackLayer>, Erro
         least: layer.least.get(),
         frozen: flags & FLAG_FROZEN != 0,
         nameless: flags & FLAG_NAMELESS != 0,
+        clone: flags & FLAG_CLONE != 0,
     }))
 }
 
@@ -639,7 +643,7 @@ fn volumes_from_raw(
         check_volume(id, blocks)?;
         require(raw.reserved == [0; 2], "reserved field", 1, "it must be zero")?;
         let flags = raw.flags;
-        let layer_flags = if snapshots { FLAG_LAYER | FLAG_FROZEN | FLAG_NAMELESS } else { 0 };
+        let layer_flags = if snapshots { LAYER_FLAGS } else { 0 };
         let media = (flags & FLAGS_MEDIA) >> FLAGS_MEDIA.trailing_zeros();
         let known = VolumeMedia::numbered(media.into())
             .filter(|_| flags & !(FLAG_DELETED | FLAGS_MEDIA | layer_flags) == 0);

@@ -149,6 +149,8 @@ pub struct StackLayer {
     pub frozen: bool,
     /// Whether it was a snapshot that was deleted: only the layers above read its blocks.
     pub nameless: bool,
+    /// Whether the layers below belong to another volume, of which this one is a clone.
+    pub clone: bool,
 }
 
 /// A volume and where its map begins.

@@ -239,6 +239,15 @@ impl Pool {
         self.make(HostRequest::SnapshotVolume { volume: of, name })
     }
 
+    /// Makes a clone of a snapshot: a volume that shows the blocks of the snapshot until they are written or trimmed.
+    /// Durable when this returns.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn clone_volume(&self, snapshot: VolumeId, name: VolumeName) -> Result<Volume, HostError> {
+        self.make(HostRequest::CloneVolume { snapshot, name })
+    }
+
     fn make(&self, what: HostRequest<Buffer>) -> Result<Volume, HostError> {
         let _one = self.naming();
         let Reply::Created(id) = self.carry_out(what)? else {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thermocline_format::VolumeMedia;
 
-use crate::control::{LimitChange, Media, Name, NewSnapshot, NewTrace, NewVolume, Size, Subject};
+use crate::control::{LimitChange, Media, Name, NewCopy, NewTrace, NewVolume, Size, Subject};
 use crate::sockets::{beside, escaped, server_of};
 use crate::{DeviceRequest, Error, ScrubPage, SuperblockReport, UnitsReport};
 
@@ -87,8 +87,19 @@ impl Serving {
     /// # Errors
     /// As [`Serving::create`].
     pub fn snapshot(self, volume: &str, name: &str) -> Result<(), Error> {
-        let body = json(&NewSnapshot { snapshot: name.to_owned() });
-        self.ask(&format!("POST /volumes/{}", escaped(volume)), &body)
+        self.copy(volume, &NewCopy::Snapshot(name.to_owned()))
+    }
+
+    /// Asks for a clone of a snapshot `VOLUME@NAME`.
+    ///
+    /// # Errors
+    /// As [`Serving::create`].
+    pub fn clone_volume(self, snapshot: &str, name: &str) -> Result<(), Error> {
+        self.copy(snapshot, &NewCopy::Clone(name.to_owned()))
+    }
+
+    fn copy(self, of: &str, new: &NewCopy) -> Result<(), Error> {
+        self.ask(&format!("POST /volumes/{}", escaped(of)), &json(new))
     }
 
     /// Asks for another size of a volume.

@@ -33,8 +33,8 @@ const TRACE_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) enum Change {
     /// `POST /volumes` with a [`NewVolume`].
     Create,
-    /// `POST /volumes/NAME` with a [`NewSnapshot`].
-    Snapshot(Subject),
+    /// `POST /volumes/NAME` with a [`NewCopy`].
+    Copy(Subject),
     /// `PATCH /volumes/NAME` with a [`Size`], a [`Media`] or [`LimitChange`].
     Alter(Subject),
     /// `DELETE /volumes/NAME`.
@@ -71,11 +71,12 @@ pub(crate) struct NewVolume {
     pub reserve_bytes: Option<u64>,
 }
 
-/// Body of a snapshot.
+/// Body of a snapshot of a volume, or of a clone of a snapshot: the name of the new one.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NewSnapshot {
-    pub snapshot: String,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NewCopy {
+    Snapshot(String),
+    Clone(String),
 }
 
 /// Body of a recording.
@@ -183,7 +184,7 @@ impl Change {
         let name = unescaped(path.strip_prefix("/volumes/")?)?;
         let subject = Subject { name, despite_clients: query == DESPITE_CLIENTS };
         match *method {
-            Method::POST => Some(Change::Snapshot(subject)),
+            Method::POST => Some(Change::Copy(subject)),
             Method::PATCH => Some(Change::Alter(subject)),
             Method::DELETE => Some(Change::Delete(subject)),
             _ => None,
@@ -203,12 +204,18 @@ impl Change {
                 exports.add(tap.on(export(volume.name().as_str(), volume, false)));
                 Ok(())
             }
-            Change::Snapshot(subject) => {
-                let NewSnapshot { snapshot } = read(body, "no new snapshot")?;
-                let name = VolumeName::for_new(&snapshot).map_err(Error::refused)?;
+            Change::Copy(subject) => {
+                let new: NewCopy = read(body, "no new snapshot or clone")?;
+                let (NewCopy::Snapshot(name) | NewCopy::Clone(name)) = &new;
+                let name = VolumeName::for_new(name).map_err(Error::refused)?;
                 let pool = pool()?;
-                let volume = pool.snapshot_volume(subject.find(&pool)?.id(), name)?;
-                exports.add(tap.on(export(volume.name().as_str(), volume, true)));
+                let of = subject.find(&pool)?.id();
+                let volume = match new {
+                    NewCopy::Snapshot(_) => pool.snapshot_volume(of, name)?,
+                    NewCopy::Clone(_) => pool.clone_volume(of, name)?,
+                };
+                let read_only = volume.is_snapshot();
+                exports.add(tap.on(export(volume.name().as_str(), volume, read_only)));
                 Ok(())
             }
             Change::Alter(subject) => {

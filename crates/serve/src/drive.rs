@@ -89,6 +89,7 @@ fn volume_status(volume: &BareVolume) -> VolumeStatus {
         mapped_bytes: size,
         reserve_bytes: size,
         media: VolumeMedia::Auto.name(),
+        clone_of: None,
         limits: LimitStatus { share: 1, iops: None, bandwidth_bytes: None },
         waiting: 0,
         host_bytes_written: written,

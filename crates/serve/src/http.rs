@@ -391,7 +391,7 @@ fn do_what_is_asked(
     let change = Change::asked_for(method, url);
     if let Some(change) = change.filter(|_| changes) {
         return match change.make(body, state) {
-            Ok(()) if matches!(change, Change::Create | Change::Snapshot(_)) => {
+            Ok(()) if matches!(change, Change::Create | Change::Copy(_)) => {
                 plain(StatusCode::CREATED, "created")
             }
             Ok(()) => plain(StatusCode::OK, "done"),

@@ -112,6 +112,9 @@ pub struct VolumeStatus {
     pub reserve_bytes: u64,
     /// Media class for the volume's blocks.
     pub media: &'static str,
+    /// Identifier of the snapshot of which it is a clone, while that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone_of: Option<u32>,
     pub limits: LimitStatus,
     /// Requests that wait for its turn or for a limit.
     pub waiting: usize,
@@ -540,6 +543,7 @@ fn volume_status(info: &VolumeInfo, pool: &Pool) -> VolumeStatus {
         mapped_bytes: bytes(info.mapped),
         reserve_bytes: bytes(info.reserve),
         media: info.media.name(),
+        clone_of: info.clone_of.map(|snapshot| snapshot.0),
         limits: LimitStatus { share, iops, bandwidth_bytes: bandwidth },
         waiting: pool.waiting(info.id),
         host_bytes_written: host,

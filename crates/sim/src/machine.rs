@@ -389,15 +389,12 @@ impl Machine {
     /// Sees whether blocks that are said to be as in a snapshot below are.
     fn compare_changes(&self, found: &[FoundVolume]) -> Result<(), Trouble> {
         for older in found.iter().filter(|one| one.snapshot_of.is_some()) {
-            let of = |one: &&FoundVolume| {
-                one.snapshot_of == older.snapshot_of || Some(one.volume) == older.snapshot_of
-            };
-            for newer in found.iter().filter(of) {
+            for newer in found {
                 let (mut lba, end) = (0, newer.blocks.len() as u64);
                 while lba < end {
                     let extent = Extent { volume: newer.volume, lba, blocks: end - lba };
                     let changed = self.engine.changed(extent, older.volume, usize::MAX);
-                    // Refused where `newer` is in fact the older snapshot.
+                    // Refused where `older` is not below `newer`.
                     let Ok(runs) = changed else { break };
                     for run in runs {
                         let at = |one: &FoundVolume, lba| one.blocks.get(lba as usize).copied();

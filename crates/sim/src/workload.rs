@@ -35,6 +35,8 @@ pub enum Wish {
     Delete(VolumeId),
     /// Make a snapshot of a volume.
     Snapshot(VolumeId),
+    /// Make a clone of a snapshot.
+    Clone(VolumeId),
     /// Give a volume another size in blocks.
     Resize(VolumeId, u64),
     /// Give a volume another name.
@@ -46,6 +48,9 @@ pub enum Wish {
     /// Scrub.
     Scrub,
 }
+
+/// Volumes beyond [`Mix::most_volumes`] that clones may be.
+const MOST_CLONES: usize = 2;
 
 /// Frequencies, sizes and places of requests.
 #[derive(Clone, Copy, Debug)]
@@ -112,13 +117,14 @@ impl Mix {
             return None;
         }
         let (volume, _) = volumes[rng.below(volumes.len() as u64) as usize];
-        let kind = rng.below(4);
+        let kind = rng.below(5);
         if snapshots.is_empty() || kind == 0 {
             return Some(Wish::Snapshot(volume));
         }
         let (snapshot, blocks) = snapshots[rng.below(snapshots.len() as u64) as usize];
         match kind {
             1 => Some(Wish::Delete(snapshot)),
+            2 if volumes.len() < self.most_volumes + MOST_CLONES => Some(Wish::Clone(snapshot)),
             _ if blocks == 0 => None,
             _ => Some(Wish::Read(self.extent(rng, snapshot, blocks))),
         }

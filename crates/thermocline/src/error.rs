@@ -216,9 +216,10 @@ pub(crate) fn of_host(error: HostError) -> ErrorKind {
         | HostError::TooManySnapshots
         | HostError::VolumeTooLarge
         | HostError::TooManyRoots { .. } => ErrorKind::NoSpace,
-        HostError::NoFastDevice | HostError::ReadOnly | HostError::HasSnapshots => {
-            ErrorKind::Unsupported
-        }
+        HostError::NoFastDevice
+        | HostError::ReadOnly
+        | HostError::NoSnapshot
+        | HostError::HasSnapshots => ErrorKind::Unsupported,
         _ => ErrorKind::Io,
     }
 }

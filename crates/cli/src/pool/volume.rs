@@ -28,6 +28,10 @@ pub enum Command {
     /// removes it. A volume shares all blocks with its snapshots that it has not written since
     #[command(after_help = example("snapshot pool.toml main monday"))]
     Snapshot(SnapshotArgs),
+    /// Make a volume that begins as a snapshot `VOLUME@NAME`, and shares its blocks until they are written; be its pool
+    /// served or not
+    #[command(after_help = example("clone pool.toml main@monday trial"))]
+    Clone(CloneArgs),
     /// Copy a snapshot to a raw image, or the changes since an older snapshot, be its pool served or not
     #[command(after_help = export::help())]
     Export(export::ExportArgs),
@@ -95,6 +99,19 @@ pub struct SnapshotArgs {
     /// Name of the volume
     volume: String,
     /// Name of the snapshot, without the name of the volume
+    name: String,
+}
+
+/// Arguments of `volume clone`.
+#[derive(Args)]
+pub struct CloneArgs {
+    /// Settings of the pool
+    #[arg(value_name = "POOL.toml")]
+    settings: PathBuf,
+    /// Name of the snapshot
+    #[arg(value_name = "VOLUME@NAME")]
+    snapshot: String,
+    /// Name of the new volume
     name: String,
 }
 
@@ -189,6 +206,9 @@ pub struct Listed {
     mapped_bytes: u64,
     reserve_bytes: u64,
     media: String,
+    /// Identifier of the snapshot of which it is a clone, while that is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clone_of: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -207,6 +227,7 @@ impl Listed {
             mapped_bytes: info.mapped * 4096,
             reserve_bytes: info.reserve * 4096,
             media: info.media.to_string(),
+            clone_of: info.clone_of.map(|snapshot| snapshot.0),
         }
     }
 }
@@ -216,6 +237,7 @@ pub fn volume(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Create(args) => create(args),
         Command::Snapshot(args) => snapshot(args),
+        Command::Clone(args) => clone(args),
         Command::Export(args) => export::export(args),
         Command::Resize(args) => resize(args),
         Command::Rename(args) => rename(args),
@@ -254,6 +276,20 @@ fn snapshot(args: &SnapshotArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     print(&format!("`{volume}@{name}` is a snapshot of volume `{volume}`\n"))
+}
+
+fn clone(args: &CloneArgs) -> anyhow::Result<ExitCode> {
+    let CloneArgs { settings, snapshot, name } = args;
+    let new = VolumeName::for_new(name)?;
+    let room = change(
+        settings,
+        |server| server.clone_volume(snapshot, name),
+        |pool| {
+            let snapshot = pool.volume(Some(snapshot))?.id;
+            pool.ask(HostRequest::CloneVolume { snapshot, name: new })
+        },
+    )?;
+    print(&format!("volume `{name}` begins as `{snapshot}`{}\n", promised(room)))
 }
 
 /// Advice about the place of a reserve.
@@ -393,14 +429,16 @@ fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         return print(&format!("{}\n", serde_json::to_string_pretty(&listing)?));
     }
     let mut table = crate::table::plain();
-    table.set_header(["id", "name", "size", "in use", "reserve", "media"]);
-    for Listed { id, name, size_bytes, mapped_bytes, reserve_bytes, media } in &volumes {
+    table.set_header(["id", "name", "size", "in use", "reserve", "media", "clone of"]);
+    for Listed { id, name, size_bytes, mapped_bytes, reserve_bytes, media, clone_of } in &volumes {
+        let origin = volumes.iter().find(|one| Some(one.id) == *clone_of);
+        let origin = origin.map_or_else(|| "-".to_owned(), |one| one.name.clone());
         let [size, mapped] = [size_bytes, mapped_bytes].map(|bytes| Bytes(*bytes).to_string());
         let reserve = match reserve_bytes {
             0 => "-".to_owned(),
             bytes => Bytes(*bytes).to_string(),
         };
-        table.add_row([id.to_string(), name.clone(), size, mapped, reserve, media.clone()]);
+        table.add_row([id.to_string(), name.clone(), size, mapped, reserve, media.clone(), origin]);
     }
     print(&format!("{table}\n"))
 }

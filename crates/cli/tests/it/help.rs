@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 48] = [
+const COMMANDS: [&str; 49] = [
     "",
     "lab list",
     "lab theory",
@@ -50,6 +50,7 @@ const COMMANDS: [&str; 48] = [
     "volume media",
     "volume rename",
     "volume snapshot",
+    "volume clone",
     "volume export",
     "volume delete",
     "serve",

@@ -180,3 +180,68 @@ fn a_pool_that_was_full_with_a_snapshot_takes_writes_over_its_blocks_after_its_d
     drop(client);
     assert_eq!(served.stop(), 0);
 }
+
+#[test]
+fn a_clone_goes_its_own_way_and_outlives_its_snapshot_and_its_first_volume() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let served = Served::start(folder, "");
+    let mut client = served.client("main");
+    fill(&mut client, 1, 0..8);
+    run(folder, "volume snapshot pool.toml main monday").ok();
+    let refused = run(folder, "volume clone pool.toml main trial").refused(2);
+    assert!(refused.contains("a clone can be made of a snapshot only"), "{refused}");
+    let made = run(folder, "volume clone pool.toml main@monday trial").ok();
+    assert!(made.contains("volume `trial` begins as `main@monday`"), "{made}");
+    let refused = run(folder, "volume clone pool.toml main@monday trial").refused(2);
+    assert!(refused.contains("a volume of that name exists"), "{refused}");
+    let listed = run(folder, "volume list pool.toml").ok();
+    assert!(listed.lines().any(|line| line.contains("trial") && line.contains("main@monday")));
+    fill(&mut client, 2, 0..2);
+    let mut trial = served.client("trial");
+    fill(&mut trial, 3, 1..4);
+    trial.call(Command::Trim, flag::FUA, 4 * MIB, MIB, &[]).expect("trimmed");
+    let check = |served: &Served, exports: &[&str]| {
+        for (export, bytes) in
+            [("main", [2, 2, 1, 1, 1, 1]), ("main@monday", [1; 6]), ("trial", [1, 3, 3, 3, 0, 1])]
+        {
+            for (mib, byte) in (0..).zip(bytes).filter(|_| exports.contains(&export)) {
+                shows(served, export, mib * MIB, byte);
+            }
+        }
+    };
+    check(&served, &["main", "main@monday", "trial"]);
+    served.signal("KILL");
+    drop((client, trial, served));
+
+    let served = Served::start(folder, "");
+    check(&served, &["main", "main@monday", "trial"]);
+    // 8 MiB of the snapshot, 2 of the volume, 3 of the clone.
+    assert_eq!(mapped(&served), 13 * MIB);
+    run(folder, "volume delete pool.toml main@monday --yes-destroy main@monday").ok();
+    run(folder, "volume delete pool.toml main --yes-destroy main").ok();
+    check(&served, &["trial"]);
+    let wait_for = |served: &Served, bytes: u64| {
+        let began = std::time::Instant::now();
+        while mapped(served) != bytes {
+            assert!(began.elapsed() < super::serve::PATIENCE, "{} bytes", mapped(served));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    // 3 MiB of its own, and 4 of the snapshot that it neither wrote nor trimmed.
+    wait_for(&served, 7 * MIB);
+    assert_eq!(served.stop(), 0);
+    run(folder, "volume snapshot pool.toml trial tuesday").ok();
+    run(folder, "volume clone pool.toml trial@tuesday second-trial").ok();
+    assert_eq!(names(folder), ["second", "trial", "trial@tuesday", "second-trial"]);
+    let served = Served::start(folder, "");
+    check(&served, &["trial"]);
+    shows(&served, "second-trial", MIB, 3);
+    shows(&served, "second-trial", 5 * MIB, 1);
+    for gone in ["trial@tuesday", "trial", "second-trial"] {
+        run(folder, &format!("volume delete pool.toml {gone} --yes-destroy {gone}")).ok();
+    }
+    wait_for(&served, 0);
+    assert_eq!(served.stop(), 0);
+}

@@ -322,8 +322,11 @@ impl<P: Payload> Parts<P> {
 
     /// Counts the blocks of deleted snapshots that a write of `extent` replaces.
     fn nameless_blocks(&mut self, volume: u16, extent: Extent) -> Result<u64, Staging> {
-        let is_nameless = |layer: &u16| self.volumes.map(*layer).layer.nameless;
-        let nameless: Vec<u16> = self.volumes.below(volume).take_while(is_nameless).collect();
+        let is_replaced = |layer: &u16| {
+            let nameless = self.volumes.map(*layer).layer.nameless;
+            nameless && self.volumes.only_child(*layer).is_some()
+        };
+        let nameless: Vec<u16> = self.volumes.below(volume).take_while(is_replaced).collect();
         if nameless.is_empty() {
             return Ok(0);
         }

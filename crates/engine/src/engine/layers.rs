@@ -9,6 +9,7 @@
 //! * A covered block is unmapped only after what covers it is durable: no crash uncovers it.
 //! * A nameless layer goes only after it is durably empty: no crash brings back a block that was trimmed above since.
 
+mod cover;
 mod lift;
 
 use std::collections::VecDeque;
@@ -19,12 +20,13 @@ use thermocline_types::Lba;
 
 use crate::bugs::bug;
 use crate::durability::Then;
+use crate::engine::layers::cover::{Ask, has};
 pub(crate) use crate::engine::layers::lift::Lifted;
 use crate::engine::layers::lift::{Lift, Went};
 use crate::engine::occupancy::Occupancy;
 use crate::engine::trim::Trimmer;
 use crate::engine::{Parts, Phase};
-use crate::map::{Bits, Mapping, PAGE, Value, VolumeMap, Wanted};
+use crate::map::{Bits, LayerState, Mapping, PAGE, Value, VolumeMap, Wanted};
 use crate::marks::mark;
 use crate::memory::{Room, Share};
 use crate::pages::{Loaded, Needs, PAGES, WORDS};
@@ -58,16 +60,6 @@ struct Walk {
     step: Step,
     /// The layer is empty, durably after the next flush.
     emptied: bool,
-}
-
-/// Finds the covered blocks of a page.
-#[derive(Debug)]
-struct Ask {
-    page: u64,
-    /// The layers above that are still to be asked.
-    above: Vec<u16>,
-    /// What was found.
-    bits: Bits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,10 +124,14 @@ impl Layers {
 
     /// Whether a volume has as many layers as it can have, and a deleted one may go.
     fn awaits_lift<P: Payload>(&self, p: &Parts<P>, index: u16) -> bool {
-        let is_nameless = |layer: u16| p.volumes.map(layer).layer.nameless;
+        // A layer that another volume reads too is not lifted.
+        let may_go = |layer: u16| {
+            let LayerState { nameless, walked, .. } = p.volumes.map(layer).layer;
+            nameless && (walked.is_none() || p.volumes.only_child(layer).is_some())
+        };
         p.phase == Phase::Open
             && p.volumes.below(index).count() >= p.config.most_layers as usize
-            && p.volumes.below(index).any(is_nameless)
+            && p.volumes.below(index).any(may_go)
             && (self.walk.is_some() || self.lift.is_some() || self.stays.is_none())
     }
 
@@ -240,38 +236,6 @@ impl Layers {
     }
 }
 
-impl Ask {
-    fn new(page: u64, above: Vec<u16>) -> Ask {
-        Ask { page, above, bits: Bits::default() }
-    }
-
-    /// Asks the layers above the layer `own`. Returns whether all were asked.
-    fn step<P: Payload>(&mut self, p: &mut Parts<P>, own: u16) -> bool {
-        let from = self.page * PAGE;
-        let end = (from + PAGE).min(p.volumes.map(own).blocks);
-        while let Some(&layer) = self.above.last() {
-            let least = p.volumes.map(layer).layer.least;
-            (from.max(least)..end).for_each(|lba| set(&mut self.bits, lba));
-            let end = end.min(p.volumes.map(layer).blocks);
-            if from < end && !p.volumes.map(layer).is_blank(self.page) {
-                p.pages.need(Needs::Covering, Some((layer, self.page)));
-                match p.loaded(layer, from, end, Share::Upkeep) {
-                    Loaded::Yes => {
-                        p.stats.looked_at += PAGE;
-                        let covers = |lba: &u64| p.covers(layer, *lba);
-                        (from..end).filter(covers).for_each(|lba| set(&mut self.bits, lba));
-                    }
-                    Loaded::Wait(_) | Loaded::NoRoom => return false,
-                    Loaded::No(_) => {}
-                }
-            }
-            self.above.pop();
-        }
-        p.pages.need(Needs::Covering, None);
-        true
-    }
-}
-
 impl Walk {
     /// Finds covered blocks of some pages. Returns whether anything was done.
     fn find<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
@@ -290,7 +254,7 @@ impl Walk {
                     worked = true;
                     break;
                 };
-                self.asks = Some(Ask::new(page, p.volumes.covering(self.layer)));
+                self.asks = Some(Ask::new(p, page, self.layer));
             }
             if !self.ask(p) {
                 return worked;
@@ -323,7 +287,7 @@ impl Walk {
     /// Finds the covered blocks of a page. Returns whether that is over.
     fn ask<P: Payload>(&mut self, p: &mut Parts<P>) -> bool {
         let Some(ask) = &mut self.asks else { return true };
-        if !ask.step(p, self.layer) {
+        if !ask.step(p) {
             return false;
         }
         if ask.bits != Bits::default() && !bug!(p.config, CoveredNotHidden) {
@@ -380,22 +344,14 @@ impl Walk {
     }
 }
 
-fn set(bits: &mut Bits, lba: u64) {
-    bits[(lba % PAGE) as usize / 64] |= 1 << (lba % 64);
-}
-
-fn has(bits: &Bits, lba: u64) -> bool {
-    bits[(lba % PAGE) as usize / 64] >> (lba % 64) & 1 == 1
-}
-
 impl<P: Payload> Parts<P> {
     fn may_snapshot(&mut self, volume: VolumeId, name: &VolumeName) -> Result<u16, HostError> {
         let index = self.volumes.index(volume).ok_or(HostError::NoVolume(volume))?;
         if self.volumes.map(index).layer.frozen {
             return Err(HostError::ReadOnly);
         }
-        let below: Vec<u16> = self.volumes.below(index).collect();
-        if below.len() >= self.config.most_layers as usize {
+        let depth = self.volumes.below(index).count();
+        if depth >= self.config.most_layers as usize {
             return Err(HostError::TooManySnapshots);
         }
         let has_name = |layer: &u16| {
@@ -406,11 +362,13 @@ impl<P: Payload> Parts<P> {
         let whole = VolumeName::of_snapshot(&self.volumes.map(index).name, name);
         let whole = whole.ok_or(HostError::LongName)?;
         let same = |map: &&VolumeMap| !map.layer.frozen && map.name == whole;
-        if below.iter().any(has_name) || self.volumes.alive().iter().any(same) {
+        if self.volumes.own_layers(index).skip(1).any(|layer| has_name(&layer))
+            || self.volumes.alive().iter().any(same)
+        {
             return Err(HostError::NameTaken);
         }
         let volumes = self.may_have_more()?;
-        let depth = below.len() as u64 + 1;
+        let depth = depth as u64 + 1;
         // The reservation of the volume is for blocks of its new layer.
         let Occupancy { mapped, held, capacity } = self.occupancy();
         let again = self.volumes.map(index).reserve - self.volumes.shortfall(index);
@@ -432,6 +390,33 @@ impl<P: Payload> Parts<P> {
         self.requests.need(request, 1);
         self.cache.say(entries, vec![Owner::Request(request)]);
         self.flush(request);
+    }
+
+    /// Makes a clone of a snapshot.
+    pub(crate) fn clone_volume(&mut self, request: u32, snapshot: VolumeId, name: &VolumeName) {
+        let index = match self.may_clone(snapshot, name) {
+            Ok(index) => index,
+            Err(error) => return self.request_progress(request, 1, Some(error)),
+        };
+        let layer = self.volumes.next_id();
+        let VolumeMap { id: volume, blocks, media, .. } = *self.volumes.map(index);
+        let top = self.volumes.branch(index, layer, name.clone(), blocks, self.addresses);
+        self.volumes.map_mut(top).media = media;
+        let mut entries = vec![Entry::VolumeClone { volume, layer, blocks }];
+        entries.extend(Entry::name_parts(layer, name));
+        entries.push(Entry::VolumeMedia { volume: layer, media });
+        self.requests.set_reply(request, Reply::Created(layer));
+        self.cache.say(entries, vec![Owner::Request(request)]);
+    }
+
+    fn may_clone(&mut self, snapshot: VolumeId, name: &VolumeName) -> Result<u16, HostError> {
+        let index = self.volumes.index(snapshot).ok_or(HostError::NoVolume(snapshot))?;
+        if !self.volumes.map(index).layer.frozen {
+            return Err(HostError::NoSnapshot);
+        }
+        let depth = self.volumes.below(index).count() as u64 + 1;
+        self.may_have(name, self.volumes.map(index).blocks, depth)?;
+        Ok(index)
     }
 
     /// A snapshot is one no more.
@@ -478,6 +463,7 @@ impl<P: Payload> Parts<P> {
         let may = |layer: &u16| {
             self.volumes.map(*layer).layer.walked.is_some()
                 && self.volumes.layers_with(*layer) > deep
+                && self.volumes.only_child(*layer).is_some()
         };
         let layer =
             layers.filter(may).min_by_key(|layer| self.volumes.map(*layer).tally().blocks)?;
@@ -498,15 +484,6 @@ impl<P: Payload> Parts<P> {
         }
         self.pages.want_walk(waits);
         waits
-    }
-
-    /// Whether `lba` has an entry on media, or as good as there, in the map of `layer`, where it is known.
-    fn covers(&self, layer: u16, lba: u64) -> bool {
-        match self.volumes.map(layer).look_up(lba) {
-            None | Some(Mapping::Unmapped) => false,
-            Some(Mapping::At(_)) => true,
-            Some(Mapping::Staged(slot)) => self.cache.block(slot).old.is_some(),
-        }
     }
 
     /// Makes room for a page of a map that has no entry yet. Returns whether there is.
@@ -681,5 +658,32 @@ mod tests {
         p.volumes.unlink(middle);
         let layer = p.volumes.map(top).layer;
         assert_eq!((layer.below, layer.least), (Some(0), 10));
+    }
+
+    #[test]
+    fn a_block_that_two_clones_read_goes_when_both_cover_it_or_one_is_gone() {
+        let (mut p, mut layers) = (parts(), Layers::default());
+        let (old, top) = deleted_snapshot(&mut p);
+        let name = VolumeName::new("trial").expect("a name");
+        let trial = p.volumes.branch(old, VolumeId(10), name, 1024, p.addresses);
+        let at = |block| p.config.geometry.address(Location::new(61, block));
+        let at = |block| Mapping::At(Value::new(at(block), 0));
+        let (first, second) = (at(1), at(2));
+        [0, 1].into_iter().for_each(|lba| p.volumes.map_mut(top).set(lba, first));
+        [1, 2].into_iter().for_each(|lba| p.volumes.map_mut(trial).set(lba, second));
+        let record = p.superblocks.durable().expect("one").clone();
+        p.superblocks.adopt(Superblock { snapshots: true, ..record });
+        let walk = |p: &mut Parts<()>, layers: &mut Layers| {
+            p.cache.say(vec![Entry::LayerDelete { volume: VolumeId(1) }], Vec::new());
+            steps(layers, p);
+            layers.covers_durably();
+            steps(layers, p);
+        };
+        walk(&mut p, &mut layers);
+        assert_eq!(held(&p, old), [0, 2, 3, 4]);
+        assert_eq!(p.volumes.hide_stack(trial), [trial], "the other reads the layer below");
+        walk(&mut p, &mut layers);
+        assert_eq!(held(&p, old), [2, 3, 4]);
+        assert_eq!(p.volumes.hide_stack(top), [top, old], "nobody reads it any more");
     }
 }

@@ -63,7 +63,9 @@ impl<P: Payload> Engine<P> {
             let VolumeMap { user: id, blocks, media, reserve, traffic, .. } = *volumes.map(index);
             let (name, mapped) = (volumes.name(index), volumes.in_use(index));
             let snapshot_of = volumes.snapshot_of(index).map(|top| volumes.map(top).user);
-            VolumeInfo { id, name, blocks, media, snapshot_of, mapped, reserve, traffic }
+            let clone_of = volumes.clone_of(index).map(|snapshot| volumes.map(snapshot).user);
+            let clone_of = clone_of.filter(|_| snapshot_of.is_none());
+            VolumeInfo { id, name, blocks, media, snapshot_of, clone_of, mapped, reserve, traffic }
         };
         volumes.users().map(info).collect()
     }

@@ -315,20 +315,20 @@ impl Trimmer {
         if p.volumes.map(index).layer.frozen {
             return p.delete_snapshot(request, index);
         }
-        // Of deleted snapshots, all that is left are blocks of the volume.
-        let layers: Vec<u16> = std::iter::once(index).chain(p.volumes.below(index)).collect();
-        if layers[1..].iter().any(|layer| !p.volumes.map(*layer).layer.nameless) {
+        let has_name = |layer: u16| !p.volumes.map(layer).layer.nameless;
+        if p.volumes.own_layers(index).skip(1).any(has_name) {
             return p.request_progress(request, 1, Some(HostError::HasSnapshots));
         }
         let volume = p.volumes.map(index).id;
         let mut entries = vec![Entry::VolumeDelete { volume }];
-        layers.iter().for_each(|layer| p.volumes.hide(*layer));
+        let alone = p.volumes.map(index).layer.below.is_none();
+        let layers = p.volumes.hide_stack(index);
         if bug!(p.config, DeleteNotLogged) {
             entries.clear();
             entries.extend([Entry::Trim { volume, lba: thermocline_types::Lba(0), blocks: 1 }]);
         }
         p.cache.say(entries, vec![Owner::Request(request)]);
-        let awaits = if layers.len() > 1 { Awaits::Entry } else { Awaits::Nothing };
+        let awaits = if alone { Awaits::Nothing } else { Awaits::Entry };
         layers.into_iter().for_each(|layer| self.unmap_hidden(p, layer, awaits));
     }
 

@@ -15,12 +15,18 @@ impl<P: Payload> Parts<P> {
         self.volumes.users().any(|index| self.volumes.name(index) == *name)
     }
 
-    fn may_have(&mut self, name: &VolumeName, blocks: u64) -> Result<(), HostError> {
+    /// Whether there may be one more volume of this name and size, with `depth` layers below it.
+    pub(crate) fn may_have(
+        &mut self,
+        name: &VolumeName,
+        blocks: u64,
+        depth: u64,
+    ) -> Result<(), HostError> {
         if self.is_taken(name) {
             return Err(HostError::NameTaken);
         }
         let volumes = self.may_have_more()?;
-        self.may_grow(0, blocks, volumes, 0)
+        self.may_grow(0, blocks, volumes, depth)
     }
 
     /// How many volumes and layers there are with one more.
@@ -82,7 +88,7 @@ impl<P: Payload> Parts<P> {
     }
 
     pub(crate) fn create_volume(&mut self, request: u32, name: &VolumeName, blocks: u64) {
-        if let Err(error) = self.may_have(name, blocks) {
+        if let Err(error) = self.may_have(name, blocks, 0) {
             return self.request_progress(request, 1, Some(error));
         }
         let volume = self.volumes.next_id();
@@ -96,7 +102,7 @@ impl<P: Payload> Parts<P> {
     fn may_be_called(&self, index: u16, name: &VolumeName) -> Result<(), HostError> {
         let map = self.volumes.map(index);
         let own = |below: u16| &self.volumes.map(below).name;
-        let mut snapshots = self.volumes.below(index).map(own);
+        let mut snapshots = self.volumes.own_layers(index).skip(1).map(own);
         if map.layer.frozen {
             return Err(HostError::ReadOnly);
         }

@@ -137,6 +137,7 @@ fn kinds_and_causes_are_as_documented() {
         (kind::VOLUME_SNAPSHOT, "VolumeSnapshot"),
         (kind::LAYER_HOLE, "LayerHole"),
         (kind::LAYER_DELETE, "LayerDelete"),
+        (kind::VOLUME_CLONE, "VolumeClone"),
     ];
     assert_eq!(kinds, expected);
     let causes: Vec<(u8, String)> =

@@ -94,6 +94,10 @@ fn entry(geometry: Geometry) -> impl Strategy<Value = Entry> {
             let volume = VolumeId(layer / 2);
             Entry::VolumeSnapshot { volume, layer: VolumeId(layer), blocks }
         }),
+        1 => (1..VolumeId::RESERVED.0, 0..=BLOCKS).prop_map(|(layer, blocks)| {
+            let volume = VolumeId(layer / 2);
+            Entry::VolumeClone { volume, layer: VolumeId(layer), blocks }
+        }),
         1 => (user_volume(), select(&VolumeMedia::ALL[..]))
             .prop_map(|(volume, media)| Entry::VolumeMedia { volume, media }),
         1 => (user_volume(), 0_u8..4, any::<[u8; 16]>())
@@ -224,6 +228,7 @@ fn volume(geometry: Geometry, id: u32) -> impl Strategy<Value = Volume> {
                     least: blocks / 2,
                     frozen,
                     nameless: frozen && nameless,
+                    clone: nameless,
                 }),
                 roots,
             }

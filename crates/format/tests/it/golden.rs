@@ -202,6 +202,7 @@ fn superblock_of_a_pool_with_a_snapshot() {
         least: 1 << 18,
         frozen: true,
         nameless: false,
+        clone: false,
     };
     expected.volumes[0].layer = Some(user(2));
     let below = Some(VolumeId(1));

@@ -26,6 +26,7 @@ fn largest() -> Superblock {
             least: 1,
             frozen: true,
             nameless: true,
+            clone: true,
         }),
         roots: vec![root; roots],
     };

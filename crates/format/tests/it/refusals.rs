@@ -228,7 +228,7 @@ fn impossible_fields_of_a_chunk() {
     assert_eq!(field(chunk_with(84, &[1])), "packed entry", "without a packed block");
     assert_eq!(field(chunk_with(84, &[0, 0, 1])), "packed bytes", "logical blocks of 512 bytes");
     assert_eq!(field(chunk_with(86, &[0xFF, 0xFF])), "packed bytes");
-    assert_eq!(field(chunk_with(96, &[17])), "kind of entry");
+    assert_eq!(field(chunk_with(96, &[18])), "kind of entry");
     assert_eq!(field(chunk_with(96, &[0])), "kind of entry");
     assert_eq!(field(chunk_with(HEADER_BYTES - 1, &[1])), "padding of the header");
 }

@@ -8,6 +8,7 @@
 //!   flushed: the block never changes again by itself.
 //! * No other content is right. Callers that know the injected faults judge errors.
 
+mod found;
 mod history;
 mod verdict;
 
@@ -17,35 +18,9 @@ use thermocline_engine::Extent;
 use thermocline_format::{VolumeId, VolumeMedia, VolumeName};
 
 use crate::data::Content;
+pub use found::FoundVolume;
 pub use history::{History, Progress, Step, WriteNumber};
 pub use verdict::{Verdict, Why};
-
-/// A volume as it was found after a crash.
-#[derive(Clone, Debug)]
-pub struct FoundVolume {
-    /// Its identifier.
-    pub volume: VolumeId,
-    /// Its name.
-    pub name: VolumeName,
-    /// Where its blocks are to be.
-    pub media: VolumeMedia,
-    /// The volume of which it is a snapshot, if it is one.
-    pub snapshot_of: Option<VolumeId>,
-    /// Content of each block; `None` for a read error.
-    pub blocks: Vec<Option<Content>>,
-}
-
-impl FoundVolume {
-    /// Its name, of a snapshot without that of the volume.
-    fn own_name(&self) -> VolumeName {
-        let own = self.name.as_str().rsplit('@').next().filter(|_| self.snapshot_of.is_some());
-        own.and_then(VolumeName::new).unwrap_or_else(|| self.name.clone())
-    }
-
-    fn is_called(&self, name: &VolumeName) -> bool {
-        self.own_name() == *name
-    }
-}
 
 /// A read on its way.
 #[derive(Clone, Debug)]
@@ -104,13 +79,18 @@ struct VolumeModel {
     media: Vec<(WriteNumber, VolumeMedia)>,
     /// The volume of which it is a snapshot, if it is one.
     snapshot_of: Option<VolumeId>,
+    /// The volumes whose blocks it may show, the oldest first: itself, and those that it comes from by clones.
+    homes: Vec<VolumeId>,
     blocks: Vec<History>,
 }
 
+/// A volume that is to be made: of a clone, with the histories of the snapshot's blocks.
 #[derive(Clone, Debug)]
 struct PendingCreate {
     name: VolumeName,
-    blocks: u64,
+    /// Volumes whose blocks it may show beside its own.
+    homes: Vec<VolumeId>,
+    blocks: Vec<History>,
 }
 
 /// A snapshot that is to be made, with the histories of its volume's blocks when it was asked for.
@@ -148,6 +128,19 @@ pub struct Model {
 }
 
 impl VolumeModel {
+    /// A volume that shows nobody's blocks so far.
+    fn new(
+        version: WriteNumber,
+        name: VolumeName,
+        media: VolumeMedia,
+        blocks: Vec<History>,
+    ) -> VolumeModel {
+        let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
+        let (names, media) = (vec![(version, name)], vec![(version, media)]);
+        let (snapshot_of, homes) = (None, Vec::new());
+        VolumeModel { sizes: vec![size], names, media, snapshot_of, homes, blocks }
+    }
+
     /// Blocks that may hold data of users.
     fn mapped_blocks(&self) -> u64 {
         let data = |history: &&History| history.steps().any(|step| !step.zeros);
@@ -205,22 +198,25 @@ impl Model {
     /// Blocks that may hold data of users.
     #[must_use]
     pub fn mapped_blocks(&self) -> u64 {
-        let alone = |id: &VolumeId| !self.has_snapshots(*id);
-        let all = self.volumes.iter().filter(|(_, volume)| volume.snapshot_of.is_none());
-        let mapped = |(id, volume): (&VolumeId, &VolumeModel)| match alone(id) {
-            true => volume.mapped_blocks(),
-            false => self.mapped_with_snapshots(*id, volume),
+        let mut families: BTreeMap<VolumeId, Vec<&VolumeModel>> = BTreeMap::new();
+        for volume in self.volumes.values() {
+            families.entry(volume.homes[0]).or_default().push(volume);
+        }
+        let mapped = |(root, family): (&VolumeId, &Vec<&VolumeModel>)| match family[..] {
+            [alone] if !self.has_snapshots(*root) => alone.mapped_blocks(),
+            _ => self.mapped_together(family),
         };
-        all.map(mapped).sum()
+        families.iter().map(mapped).sum()
     }
 
-    /// Blocks of a volume and its snapshots that may hold data: different versions of a block are as many blocks.
-    fn mapped_with_snapshots(&self, id: VolumeId, volume: &VolumeModel) -> u64 {
-        let snapshots = self.volumes.values().filter(|other| other.snapshot_of == Some(id));
-        let snapshots: Vec<&[History]> = snapshots.map(|other| &other.blocks[..]).collect();
-        let pending = self.snapshots.values().filter(|pending| pending.of == id);
-        let pending: Vec<&[History]> = pending.map(|pending| &pending.blocks[..]).collect();
-        let all = [&volume.blocks[..]].into_iter().chain(snapshots).chain(pending);
+    /// Blocks of a volume, its snapshots and their clones that may hold data: different versions of a block are as many
+    /// blocks.
+    fn mapped_together(&self, family: &[&VolumeModel]) -> u64 {
+        let pending = self.snapshots.values().map(|pending| (pending.of, &pending.blocks[..]));
+        let root = |id: &VolumeId| self.volumes.get(id).map(|volume| volume.homes[0]);
+        let of_it = |(of, _): &(VolumeId, _)| root(of) == Some(family[0].homes[0]);
+        let pending = pending.filter(of_it).map(|(_, blocks)| blocks);
+        let all = family.iter().map(|volume| &volume.blocks[..]).chain(pending);
         let all: Vec<&[History]> = all.collect();
         let longest = all.iter().map(|blocks| blocks.len()).max().unwrap_or(0);
         let versions = |lba: usize| {
@@ -249,7 +245,7 @@ impl Model {
     /// The blocks of each volume, at the largest size that it may have.
     pub fn volume_blocks(&self) -> impl Iterator<Item = u64> {
         let largest = |volume: &VolumeModel| volume.blocks.len() as u64;
-        let created = self.creates.values().map(|create| create.blocks);
+        let created = self.creates.values().map(|create| create.blocks.len() as u64);
         let pending = self.snapshots.values().map(|snapshot| snapshot.blocks.len() as u64);
         let deleted = self.deleted.iter().copied();
         self.volumes.values().map(largest).chain(created).chain(pending).chain(deleted)
@@ -290,7 +286,18 @@ impl Model {
     /// A volume is to be made.
     pub fn begin_create(&mut self, name: VolumeName, blocks: u64) -> WriteNumber {
         let version = self.tick();
-        self.creates.insert(version, PendingCreate { name, blocks });
+        let blocks = vec![History::default(); blocks as usize];
+        self.creates.insert(version, PendingCreate { name, homes: Vec::new(), blocks });
+        version
+    }
+
+    /// A clone of a snapshot is to be made.
+    pub fn begin_clone(&mut self, snapshot: VolumeId, name: VolumeName) -> WriteNumber {
+        let version = self.tick();
+        let of = self.volumes.get(&snapshot);
+        let (homes, blocks) =
+            of.map_or_else(Default::default, |of| (of.homes.clone(), of.blocks.clone()));
+        self.creates.insert(version, PendingCreate { name, homes, blocks });
         version
     }
 
@@ -315,8 +322,11 @@ impl Model {
         }
         let media = self.volumes.get(&of).and_then(|volume| volume.media.first());
         let media = media.map_or(VolumeMedia::Auto, |(_, media)| *media);
+        let (homes, snapshot_of) = (self.homes_of(of), Some(of));
         self.snapshots.remove(&version);
-        self.insert(id, version, name, media, Some(of), blocks);
+        let made =
+            VolumeModel { snapshot_of, homes, ..VolumeModel::new(version, name, media, blocks) };
+        self.volumes.insert(id, made);
     }
 
     /// What the blocks of a pending snapshot may show: what those of its volume might when it was asked for, and all
@@ -464,24 +474,17 @@ impl Model {
     pub fn end_create(&mut self, version: WriteNumber, id: Option<VolumeId>) {
         let Some(id) = id else { return };
         if let Some(create) = self.creates.remove(&version) {
-            let blocks = vec![History::default(); create.blocks as usize];
-            self.insert(id, version, create.name, VolumeMedia::Auto, None, blocks);
+            let PendingCreate { name, mut homes, blocks } = create;
+            homes.push(id);
+            let media = VolumeMedia::Auto;
+            let made = VolumeModel { homes, ..VolumeModel::new(version, name, media, blocks) };
+            self.volumes.insert(id, made);
         }
     }
 
-    fn insert(
-        &mut self,
-        id: VolumeId,
-        version: WriteNumber,
-        name: VolumeName,
-        media: VolumeMedia,
-        snapshot_of: Option<VolumeId>,
-        blocks: Vec<History>,
-    ) {
-        let size = Size { version, blocks: Some(blocks.len() as u64), open: false };
-        let (names, media) = (vec![(version, name)], vec![(version, media)]);
-        let sizes = vec![size];
-        self.volumes.insert(id, VolumeModel { sizes, names, media, snapshot_of, blocks });
+    /// The volumes whose blocks `volume` may show.
+    fn homes_of(&self, volume: VolumeId) -> Vec<VolumeId> {
+        self.volumes.get(&volume).map_or_else(|| vec![volume], |known| known.homes.clone())
     }
 
     /// A flush of one volume, or of all, is submitted.
@@ -534,83 +537,6 @@ impl Model {
         wrong
     }
 
-    /// The wrong outcomes in a state that was found after a crash.
-    #[must_use]
-    pub fn judge_found(&self, found: &[FoundVolume]) -> Vec<Verdict> {
-        let mut wrong = Vec::new();
-        let mut seen = BTreeSet::new();
-        for volume in found {
-            seen.insert(volume.volume);
-            let size = volume.blocks.len() as u64;
-            if let Some(reason) = self.judge_size(volume, size) {
-                wrong.push(reason);
-                continue;
-            }
-            let of_snapshot = volume.snapshot_of.is_some();
-            let media = self.volumes.get(&volume.volume).map(|volume| &volume.media);
-            let media = media.filter(|_| !of_snapshot);
-            if media.is_some_and(|some| some.iter().all(|(_, media)| *media != volume.media)) {
-                wrong.push(Verdict::MediaWrong { volume: volume.volume, media: volume.media });
-            }
-            let names = self.volumes.get(&volume.volume).map(|volume| &volume.names);
-            if names.is_some_and(|some| some.iter().all(|(_, name)| !volume.is_called(name))) {
-                wrong.push(Verdict::NameWrong { volume: volume.volume, name: volume.name.clone() });
-            }
-            let pending = self.pending_blocks(volume);
-            let judged = volume.blocks.iter().enumerate().filter_map(|(lba, content)| {
-                let (content, lba) = ((*content)?, lba as u64);
-                match &pending {
-                    None => self.judge_crashed(volume.volume, lba, content).err(),
-                    Some((of, blocks)) => judge(*of, lba, content, &blocks[lba as usize]).err(),
-                }
-            });
-            wrong.extend(judged);
-        }
-        for (&id, volume) in &self.volumes {
-            if !seen.contains(&id) && volume.sizes.iter().all(|size| size.blocks.is_some()) {
-                wrong.push(Verdict::VolumeLost(id));
-            }
-        }
-        wrong
-    }
-
-    fn judge_size(&self, found: &FoundVolume, size: u64) -> Option<Verdict> {
-        let allowed = match self.volumes.get(&found.volume) {
-            Some(volume) if volume.snapshot_of != found.snapshot_of => false,
-            Some(volume) => volume.sizes.iter().any(|step| step.blocks == Some(size)),
-            None if found.snapshot_of.is_some() => self.open_snapshot(found).is_some(),
-            None => self.open_create(found).is_some(),
-        };
-        (!allowed).then(|| Verdict::VolumeWrong {
-            volume: found.volume,
-            blocks: size,
-            known: self.volumes.contains_key(&found.volume),
-        })
-    }
-
-    fn open_create(&self, found: &FoundVolume) -> Option<WriteNumber> {
-        let size = found.blocks.len() as u64;
-        let fits = |create: &PendingCreate| create.name == found.name && create.blocks == size;
-        self.creates.iter().find(|(_, create)| fits(create)).map(|(&version, _)| version)
-    }
-
-    /// The snapshot on its way that was found.
-    fn open_snapshot(&self, found: &FoundVolume) -> Option<&PendingSnapshot> {
-        let fits = |pending: &&PendingSnapshot| {
-            found.snapshot_of == Some(pending.of)
-                && found.is_called(&pending.name)
-                && pending.blocks.len() == found.blocks.len()
-        };
-        self.snapshots.values().find(fits)
-    }
-
-    /// What the blocks may be of a volume that was found and is a snapshot on its way, and its volume.
-    fn pending_blocks(&self, found: &FoundVolume) -> Option<(VolumeId, Vec<History>)> {
-        let unknown = !self.volumes.contains_key(&found.volume);
-        let pending = self.open_snapshot(found).filter(|_| unknown)?;
-        Some((pending.of, self.histories_of(pending)))
-    }
-
     fn judge_crashed(&self, id: VolumeId, lba: u64, content: Content) -> Result<Step, Verdict> {
         let floor = self.history(id, lba).map_or(0, History::flushed);
         self.judge(id, lba, content, floor)
@@ -625,49 +551,12 @@ impl Model {
     ) -> Result<Step, Verdict> {
         let unwritten = History::default();
         let history = self.history(volume, lba).unwrap_or(&unwritten);
-        let of = self.volumes.get(&volume).and_then(|volume| volume.snapshot_of);
-        let home = of.unwrap_or(volume);
-        let foreign = matches!(content, Content::User(_)) && !is_at_home(home, lba, content);
-        let step = if foreign { None } else { history.explain(content, floor) };
-        step.ok_or_else(|| Verdict::block(volume, lba, content, floor, history))
+        let homes = self.homes_of(volume);
+        judge(volume, &homes, lba, content, floor, history)
     }
 
     fn history(&self, id: VolumeId, lba: u64) -> Option<&History> {
         self.volumes.get(&id)?.blocks.get(lba as usize)
-    }
-
-    /// Goes on from a state that was found after a crash and judged right. No request is pending, and the found content
-    /// is permanent. Unreadable blocks keep all possible contents.
-    pub fn rebase(&mut self, found: &[FoundVolume]) {
-        let now = self.tick();
-        let pending: Vec<_> = found.iter().map(|found| self.pending_blocks(found)).collect();
-        let mut before = std::mem::take(&mut self.volumes);
-        for (volume, pending) in found.iter().zip(pending) {
-            let snapshot_of = volume.snapshot_of;
-            let old = before.remove(&volume.volume).map(|volume| volume.blocks);
-            let blocks = old.or(pending.map(|(_, blocks)| blocks)).unwrap_or_default();
-            let (sizes, names, media) = (Vec::new(), Vec::new(), Vec::new());
-            self.volumes
-                .insert(volume.volume, VolumeModel { sizes, names, media, snapshot_of, blocks });
-            let settled = volume.blocks.iter().enumerate().map(|(lba, content)| {
-                let mut kept = self.history(volume.volume, lba as u64).cloned().unwrap_or_default();
-                kept.doubt();
-                let Some(content) = *content else { return kept };
-                let step = self.judge_crashed(volume.volume, lba as u64, content);
-                step.map_or(kept, |step| {
-                    History::of(Step { progress: Progress::Flushed, ended: Some(now), ..step })
-                })
-            });
-            let settled = settled.collect();
-            self.insert(volume.volume, now, volume.own_name(), volume.media, snapshot_of, settled);
-        }
-        let gone = before.values().filter(|volume| volume.snapshot_of.is_some());
-        self.deleted.extend(gone.map(|volume| volume.blocks.len() as u64));
-        self.creates.clear();
-        self.snapshots.clear();
-        self.changes.clear();
-        self.unflushed.clear();
-        self.reads = 0;
     }
 
     /// Calls `f` with the history of every block of `extent` that the model knows.
@@ -679,17 +568,21 @@ impl Model {
     }
 }
 
-/// Whether a block of a snapshot of `of` may show `content` by its history.
-fn judge(of: VolumeId, lba: u64, content: Content, history: &History) -> Result<Step, Verdict> {
-    let (floor, user) = (history.flushed(), matches!(content, Content::User(_)));
-    let foreign = user && !is_at_home(of, lba, content);
-    let step = if foreign { None } else { history.explain(content, floor) };
-    step.ok_or_else(|| Verdict::block(of, lba, content, floor, history))
-}
-
-/// Whether `content` was once written to this block.
-fn is_at_home(volume: VolumeId, lba: u64, content: Content) -> bool {
-    matches!(content, Content::User(stamp) if stamp.volume == volume && stamp.lba.0 == lba)
+/// Whether a block that shows blocks of `homes` may show `content` by its history.
+fn judge(
+    volume: VolumeId,
+    homes: &[VolumeId],
+    lba: u64,
+    content: Content,
+    floor: WriteNumber,
+    history: &History,
+) -> Result<Step, Verdict> {
+    let at_home = match content {
+        Content::User(stamp) => homes.contains(&stamp.volume) && stamp.lba.0 == lba,
+        _ => true,
+    };
+    let step = if at_home { history.explain(content, floor) } else { None };
+    step.ok_or_else(|| Verdict::block(volume, lba, content, floor, history))
 }
 
 #[cfg(test)]

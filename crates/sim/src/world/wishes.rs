@@ -60,6 +60,11 @@ impl World {
                 let version = self.model.begin_snapshot(volume, name.clone());
                 (HostRequest::SnapshotVolume { volume, name }, Pending::Snapshot(version))
             }
+            Wish::Clone(snapshot) => {
+                let name = self.new_name();
+                let version = self.model.begin_clone(snapshot, name.clone());
+                (HostRequest::CloneVolume { snapshot, name }, Pending::Create(version))
+            }
             Wish::Delete(volume) => {
                 let version = self.model.begin_size(volume, None);
                 (HostRequest::DeleteVolume { volume }, self.change(version, true))

@@ -35,12 +35,14 @@ fn every_mark_is_reached() {
         }
     }
     // Rare: `NoUnitForRelease`, `OutOfReach`, `WrittenInVain`, `LifeLost` and `LosingWaits`, `MapOnLost`,
-    // `PlacedReplayed` and `PlacedOfAnother`, `MemberRolledBack` and `OlderVersionPassed`, `NamelessReplaced` and
-    // `LiftOutrun`.
-    use Situation::{Changing, Crowded, LongHoles, Members, Paged, Snapshots, Sparse, TwiceWrong};
+    // `PlacedReplayed` and `PlacedOfAnother`, `MemberRolledBack` and `OlderVersionPassed`, `NamelessReplaced`,
+    // `LiftOutrun` and `CloneSaidAgain`.
+    use Situation::{Changing, Crowded, FailingSnapshots, LongHoles, Members, Paged};
+    use Situation::{Snapshots, Sparse, TwiceWrong};
     let rare = [(Crowded, 26), (LongHoles, 20), (Sparse, 137), (Paged, 87), (Changing, 4)];
     let rare = rare.into_iter().chain([(Changing, 122), (Members, 14), (Members, 122)]);
-    let rare = rare.chain([(TwiceWrong, 14), (TwiceWrong, 122), (Snapshots, 85), (Snapshots, 107)]);
+    let rare = rare.chain([(TwiceWrong, 14), (TwiceWrong, 122), (Snapshots, 21), (Snapshots, 107)]);
+    let rare = rare.chain([(FailingSnapshots, 5)]);
     marks.merge(&Members.look(101, Members.settings(101), 1500).marks);
     // `HoleWaitsForMemory` and `WriteAwaitsWalk`.
     marks.merge(&Snapshots.look(242, Snapshots.settings(242), 1500).marks);

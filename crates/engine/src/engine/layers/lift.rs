@@ -12,7 +12,7 @@ use thermocline_format::{Entry, MediaClass, VolumeId, VolumeMedia};
 use thermocline_ftl::placement::{Part, Write};
 use thermocline_types::{Lba, Version};
 
-use super::{Ask, has};
+use super::cover::{Ask, has};
 use crate::bugs::bug;
 use crate::device::DeviceCmd;
 use crate::engine::{Op, Parts, Phase};
@@ -82,7 +82,7 @@ impl Lift {
             return self.lift_some(p);
         }
         if let Some(ask) = &mut self.asks {
-            if !ask.step(p, self.layer) {
+            if !ask.step(p) {
                 return Went::Waits;
             }
             let (page, bits) = (ask.page, ask.bits);
@@ -98,7 +98,7 @@ impl Lift {
             p.stats.looked_at += u64::from(WORDS - budget);
             return if budget > 0 { self.await_seal(p) } else { Went::On };
         };
-        self.asks = Some(Ask::new(page, p.volumes.covering(self.layer)));
+        self.asks = Some(Ask::new(p, page, self.layer));
         Went::On
     }
 
@@ -115,7 +115,7 @@ impl Lift {
     /// Moves some blocks of the page in work.
     fn lift_some<P: Payload>(&mut self, p: &mut Parts<P>) -> Went {
         let Some((page, bits, next)) = self.work else { return Went::On };
-        let Some(above) = p.volumes.above(self.layer) else { return Went::Over };
+        let Some(above) = p.volumes.only_child(self.layer) else { return Went::Over };
         let Range { start, end } = range_of(p, self.layer, above, page);
         // The layer above may have become smaller.
         let from = next.max(start);
@@ -233,7 +233,7 @@ impl<P: Payload> Parts<P> {
         if self.phase != Phase::Open || !self.volumes.is_nameless(layer, id) {
             return false;
         }
-        let Some(above) = self.volumes.above(layer) else { return false };
+        let Some(above) = self.volumes.only_child(layer) else { return false };
         let map = self.volumes.map(above);
         let shows = lba < map.layer.least.min(map.blocks);
         let pages = u64::from(map.begins(lba / PAGE));

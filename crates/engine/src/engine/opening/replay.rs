@@ -96,6 +96,7 @@ impl<P: Payload> Recovery<P> {
                     name[usize::from(part) * 16..][..16].copy_from_slice(&text);
                 }
                 Entry::VolumeSnapshot { .. }
+                | Entry::VolumeClone { .. }
                 | Entry::Placed { .. }
                 | Entry::Abandoned { .. }
                 | Entry::Released { .. } => {}
@@ -123,26 +124,32 @@ impl<P: Payload> Recovery<P> {
         let mut made = BTreeMap::new();
         for entry in self.tail.iter().flat_map(TailChunk::entries) {
             match *entry {
-                Entry::VolumeCreate { volume, blocks } => _ = made.insert(volume, (None, blocks)),
-                Entry::VolumeSnapshot { volume, layer, blocks } => {
-                    _ = made.insert(layer, (Some(volume), blocks));
-                }
+                Entry::VolumeCreate { volume: layer, .. }
+                | Entry::VolumeSnapshot { layer, .. }
+                | Entry::VolumeClone { layer, .. } => _ = made.insert(layer, *entry),
                 _ => {}
             }
         }
-        if bug!(p.config, SnapshotNotReplayed) || made.values().all(|(below, _)| below.is_none()) {
+        let alone = |entry: &Entry| matches!(entry, Entry::VolumeCreate { .. });
+        if bug!(p.config, SnapshotNotReplayed) || made.values().all(alone) {
             return;
         }
         let name = || VolumeName::new("").expect("an empty name is a name");
-        for (id, (below, blocks)) in made.into_iter().filter(|(id, _)| *id >= next) {
-            match below {
-                None => replay_create(p, id, blocks, next),
-                Some(below) if p.volumes.slot(id).is_none() => {
-                    let Some(below) = p.volumes.layer(below) else { continue };
+        for (id, entry) in made.into_iter().filter(|(id, _)| *id >= next) {
+            match entry {
+                Entry::VolumeCreate { blocks, .. } => replay_create(p, id, blocks, next),
+                _ if p.volumes.slot(id).is_some() => {}
+                Entry::VolumeSnapshot { volume, blocks, .. } => {
+                    let Some(below) = p.volumes.layer(volume) else { continue };
                     mark!(SnapshotReplayed);
                     p.volumes.freeze(below, id, name(), blocks, p.addresses);
                 }
-                Some(_) => {}
+                Entry::VolumeClone { volume, blocks, .. } => {
+                    let Some(below) = p.volumes.layer(volume) else { continue };
+                    mark!(CloneReplayed);
+                    p.volumes.branch(below, id, name(), blocks, p.addresses);
+                }
+                _ => {}
             }
         }
     }
@@ -331,8 +338,7 @@ fn replay_volume<P: Payload>(
             // Its blocks are counted, and are unmapped when the pool is open.
             let Some(volume) = p.volumes.layer(volume) else { return };
             mark!(DeleteReplayed);
-            let below: Vec<u16> = p.volumes.below(volume).collect();
-            std::iter::once(volume).chain(below).for_each(|layer| p.volumes.hide(layer));
+            p.volumes.hide_stack(volume);
         }
         Entry::VolumeResize { volume, blocks } => {
             let Some(volume) = p.volumes.slot(volume) else { return };
@@ -355,6 +361,10 @@ fn replay_volume<P: Payload>(
             let Some(volume) = p.volumes.layer(volume) else { return };
             mark!(SnapshotDeleteReplayed);
             p.volumes.make_nameless(volume);
+            // The deletions of all that reads it may be logged before, if the write of its own failed.
+            if p.volumes.children(volume).next().is_none() {
+                p.volumes.hide_stack(volume);
+            }
         }
         _ => {}
     }

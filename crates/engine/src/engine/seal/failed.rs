@@ -126,6 +126,11 @@ impl<P: Payload> Parts<P> {
                     .into_iter()
                     .collect()
             }
+            Entry::VolumeClone { volume, layer, .. } => {
+                mark!(CloneSaidAgain);
+                let now = index(layer).map(|map| map.blocks);
+                now.map(|blocks| Entry::VolumeClone { volume, layer, blocks }).into_iter().collect()
+            }
             Entry::VolumeCreate { volume, .. } => {
                 mark!(CreateSaidAgain);
                 let now = index(volume);
