@@ -31,7 +31,8 @@ pub use pool::{
     BareDrive, BareVolume, Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel,
     FullnessMarks, LATENCY_BUCKETS_MICROS, Latencies, Listener, Named, Operation, Poller, Pool,
     PoolUpkeep, ReopenError, ScrubEnd, ScrubFindings, ScrubRecord, ScrubSchedule, ScrubUnderWay,
-    Stepper, Totals, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear, WearStatus,
+    Stall, Stepper, Totals, Traffic, View, Volume, VolumeLimitError, VolumeLimits, Wear,
+    WearStatus,
 };
 pub use remedy::Remedy;
 pub use settings::{

@@ -247,6 +247,10 @@ impl Entry {
                 volume: Some(volume.clone()),
                 ..named(if *now { "throttle_began" } else { "throttle_ended" })
             },
+            News::Stalled(stall) => Entry {
+                seconds: Some(stall.took.as_secs_f64()),
+                ..named(if stall.checkpoint { "checkpoint_stall" } else { "stall" })
+            },
             News::Checkpoint { pages } => {
                 Entry { bytes: Some(pages * Bytes::BLOCK.0), ..named("checkpoint") }
             }
@@ -259,6 +263,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_runtime::Stall;
+
     use super::*;
 
     #[test]
@@ -285,6 +291,9 @@ mod tests {
         assert_eq!(event(false).event, "connect");
         let began = News::Throttled("main".to_owned(), true);
         assert_eq!((level(&began), Entry::of(&began).event), (Level::INFO, "throttle_began"));
+        let stall = News::Stalled(Stall { took: WINDOW, checkpoint: true });
+        let fields = Entry { event: "checkpoint_stall", seconds: Some(60.0), ..Entry::default() };
+        assert_eq!((level(&stall), Entry::of(&stall)), (Level::WARN, fields));
         let lost = News::Group(GroupChange::MemberLost, "a member is lost".to_owned(), None);
         assert_eq!((level(&lost), Entry::of(&lost).event), (Level::WARN, "member_lost"));
         assert_eq!(level(&News::LostFile("pool.img is gone".to_owned())), Level::ERROR);

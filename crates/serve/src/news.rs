@@ -9,7 +9,7 @@ use thermocline_engine::Notice;
 use thermocline_nbd::ClientEvent;
 use thermocline_runtime::opening::{LittleMemory, OpeningNote};
 use thermocline_runtime::{
-    DamageFound, Event, GroupChange, GroupStatus, Remedy, ScrubEnd, ScrubRecord, Trouble,
+    DamageFound, Event, GroupChange, GroupStatus, Remedy, ScrubEnd, ScrubRecord, Stall, Trouble,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -98,6 +98,8 @@ pub enum News {
     Client(ClientEvent),
     /// The limits of this volume hold requests back; `false`: no longer.
     Throttled(String, bool),
+    /// The pool took no requests for a while, and takes them again.
+    Stalled(Stall),
     /// A checkpoint is durable.
     Checkpoint {
         /// Its written pages.
@@ -208,6 +210,10 @@ impl News {
             News::Throttled(volume, false) => {
                 write!(f, "volume `{volume}`: no request has waited for its limits for a minute")
             }
+            News::Stalled(Stall { took, checkpoint }) => {
+                let why = if *checkpoint { "a checkpoint" } else { "the devices" };
+                write!(f, "requests waited {:.1} s for {why}", took.as_secs_f64())
+            }
             News::Checkpoint { pages } => write!(f, "a checkpoint of {pages} pages is durable"),
             News::Stopping => f.write_str("the stop has begun"),
             News::Stopped(_) => f.write_str("the pool is closed"),
@@ -275,6 +281,7 @@ pub(crate) fn listener(
             Event::Notice(Notice::Checkpoint { pages }) => News::Checkpoint { pages },
             Event::Notice(_) => return,
             Event::Throttled(volume, now) => News::Throttled(volume.to_string(), now),
+            Event::Stalled(stall) => News::Stalled(stall),
             Event::Drained(device) => News::Drained(devices.path_of(device)),
             Event::Fullness(fullness) => News::Fullness(FullnessReport::new(&fullness)),
             Event::Lost(what) => News::LostFile(what),

@@ -272,6 +272,12 @@ impl<P: Payload> Engine<P> {
         }
     }
 
+    /// Whether a checkpoint is being written.
+    #[must_use]
+    pub fn is_checkpointing(&self) -> bool {
+        self.parts.due.is_under_way()
+    }
+
     /// Units that can be written now or after the next superblock record.
     #[must_use]
     pub fn free_units(&self) -> u32 {

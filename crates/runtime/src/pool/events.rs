@@ -8,7 +8,7 @@ use thermocline_format::{BLOCK_BYTES, Location, VolumeName};
 use thermocline_types::DeviceId;
 
 use super::scrubbing::unix_seconds;
-use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, Totals, WearStatus};
+use super::{Fullness, ScrubFindings, ScrubRecord, Service, Shared, Stall, Totals, WearStatus};
 use crate::Trouble;
 
 /// News for the operator.
@@ -32,6 +32,8 @@ pub enum Event {
     Overdue(Option<String>),
     /// The limits of a volume hold requests back; `false`: no longer. Each volume changes at most twice a minute.
     Throttled(VolumeName, bool),
+    /// The pool took no requests for a while, and takes them again.
+    Stalled(Stall),
     /// A drained device is empty and can be detached.
     Drained(DeviceId),
     /// A scrub has begun, progressed or ended: the record must be stored.

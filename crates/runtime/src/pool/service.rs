@@ -17,6 +17,7 @@ use super::lost::Lost;
 use super::overdue::Overdue;
 use super::reopen::Reopening;
 use super::scrubbing::Scrubbing;
+use super::stalls::Stalls;
 use super::totals::Totalling;
 use super::turns::{Cost, Turn, Turns};
 use super::{Counts, Job, Listener, Poller, PoolUpkeep, Shared, View, VolumeState};
@@ -50,6 +51,7 @@ pub(super) struct Service {
     pub(super) governor: Governor,
     pub(super) gauge: Gauge,
     pub(super) lost: Lost,
+    stalls: Stalls,
     pub(super) earlier: Counts,
     pub(super) scrubbing: Scrubbing,
     pub(super) totalling: Totalling,
@@ -92,6 +94,7 @@ impl Service {
             governor,
             gauge: Gauge::new(upkeep.marks, SystemTime::now()),
             lost: Lost::default(),
+            stalls: Stalls::default(),
             earlier: Counts::default(),
             scrubbing: Scrubbing::new(upkeep.scrubs),
             totalling: Totalling::new(upkeep.totals.clone(), clock.now()),
@@ -329,8 +332,15 @@ impl Service {
         // Cloning is cheap: requests hold handles of buffers. The engine keeps an accepted request.
         let taken = self.driver.submit(id, what.clone());
         if taken == Err(Rejected::Busy) {
+            let checkpoint = self.driver.engine().is_checkpointing();
+            self.stalls.refused(self.driver.clock().now(), checkpoint);
             let (answer, _) = self.answers.remove(id.0 as usize);
             return Err(Job::Request { what, answer });
+        }
+        if self.stalls.are_possible()
+            && let Some(stall) = self.stalls.taken(self.driver.clock().now())
+        {
+            (self.listener)(super::Event::Stalled(stall));
         }
         if let Some(state) = self.answers[id.0 as usize].0.state() {
             self.shared.begun(state);
