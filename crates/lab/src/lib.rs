@@ -37,6 +37,7 @@ mod rates;
 pub mod reproduce;
 mod run;
 mod settings;
+pub mod sheets;
 pub mod spec;
 mod stack;
 mod steady;

@@ -13,6 +13,7 @@
 //!   programs and erases queue as *debt*, which is worked off when a die would be idle, and in step with host programs
 //!   so that it is gone when the open unit is full. The reserve units are what makes waiting safe. Reads for relocation
 //!   precede the programs queued on the die, so that the data is ready when the program starts.
+//! * While debt moves data, all dies together may be limited to a lower rate (`timing.collecting_mb_per_s`).
 //! * What is written in part of a block is programmed when the rest of the block has been read. Such reads may have to
 //!   wait for one of a few places (`timing.modify_at_once`): the media are busy with them at once, so that reads of the
 //!   host never queue behind what waits for a place; only their end is put off.
@@ -181,6 +182,8 @@ pub struct Timeline {
     command: u64,
     ns_per_bus_byte: f64,
     ns_per_programmed_byte: f64,
+    /// The same while garbage collection moves data.
+    ns_per_collected_byte: f64,
     ns_per_byte_in: f64,
     ns_per_byte_out: f64,
     firmware_read: u64,
@@ -197,6 +200,8 @@ pub struct Timeline {
     buffered: VecDeque<u64>,
     buffer_pages: usize,
     debt: VecDeque<Debt>,
+    /// Programs in `debt`.
+    programs_due: usize,
     relocation_ready: u64,
     /// Where each unit begun so far begins, by unit.
     begins: Vec<Begin>,
@@ -244,6 +249,10 @@ impl Timeline {
             command: ns(timing.command_us),
             ns_per_bus_byte: 1e3 / timing.bus_mb_per_s,
             ns_per_programmed_byte: timing.program_mb_per_s.map_or(0.0, |rate| 1e3 / rate),
+            ns_per_collected_byte: timing
+                .collecting_mb_per_s
+                .or(timing.program_mb_per_s)
+                .map_or(0.0, |rate| 1e3 / rate),
             ns_per_byte_in: 1e3 / timing.link_write_mb_per_s,
             ns_per_byte_out: 1e3 / timing.link_read_mb_per_s,
             firmware_read: ns(timing.firmware_read_us),
@@ -258,6 +267,7 @@ impl Timeline {
             buffered: VecDeque::new(),
             buffer_pages: (buffer.0 / page.0).max(u64::from(geometry.dies)) as usize,
             debt: VecDeque::new(),
+            programs_due: 0,
             relocation_ready: 0,
             begins: Vec::new(),
             modifying: vec![0; timing.modify_at_once.unwrap_or(0) as usize].into(),
@@ -375,12 +385,14 @@ impl Timeline {
     /// The same of a page of which `bytes` are still to be programmed.
     pub fn program_rest(&mut self, page: Page, bytes: Bytes, ready: Time) {
         self.begin(page);
+        let ns_per_byte = self.ns_per_programmed_byte();
         let pages_left = (self.pages(page) - page.page).max(1) as usize;
         for _ in 0..self.debt.len().div_ceil(pages_left) {
             let debt = self.debt.pop_front().expect("counted");
             self.work_off(debt, self.now);
         }
-        let done = self.schedule_program(page, bytes, self.now, ready.as_nanos().max(self.now));
+        let ready = ready.as_nanos().max(self.now);
+        let done = self.schedule_program(page, bytes, ns_per_byte, (self.now, ready));
         self.buffered.push_back(done);
     }
 
@@ -389,13 +401,15 @@ impl Timeline {
     pub fn program_part(&mut self, page: Page, bytes: Bytes, ready: Time) {
         self.begin(page);
         let ready = ready.as_nanos().max(self.now);
-        let done = self.schedule_program(page, bytes, self.now, ready);
+        let ns_per_byte = self.ns_per_programmed_byte();
+        let done = self.schedule_program(page, bytes, ns_per_byte, (self.now, ready));
         self.buffered.push_back(done);
     }
 
     /// Programs a page of relocated data in the background.
     pub fn program_relocated(&mut self, page: Page) {
         self.begin(page);
+        self.programs_due += 1;
         self.debt.push_back(Debt::Program(page));
     }
 
@@ -468,7 +482,7 @@ impl Timeline {
         busy.add("dies", self.dies.iter().map(|die| die.busy));
         busy.add("buses", self.channels.iter().map(Server::busy));
         busy.add("controller", [self.controller.busy()]);
-        if self.ns_per_programmed_byte > 0.0 {
+        if self.ns_per_collected_byte > 0.0 {
             busy.add("program_power", [self.power.busy()]);
         }
         match self.link_out {
@@ -536,14 +550,27 @@ impl Timeline {
         (die as usize, (die % self.geometry.channels) as usize)
     }
 
-    fn schedule_program(&mut self, page: Page, bytes: Bytes, now: u64, ready: u64) -> u64 {
+    /// What all dies together need for a byte: more while garbage collection moves data.
+    fn ns_per_programmed_byte(&self) -> f64 {
+        if self.programs_due > 0 { self.ns_per_collected_byte } else { self.ns_per_programmed_byte }
+    }
+
+    /// Programs `bytes`, asked for and ready at `times`, at the rate `ns_per_byte` of all dies together; returns when
+    /// that is done.
+    fn schedule_program(
+        &mut self,
+        page: Page,
+        bytes: Bytes,
+        ns_per_byte: f64,
+        (now, ready): (u64, u64),
+    ) -> u64 {
         let (die, channel) = self.place(page);
         let bytes = bytes.as_f64();
         let transfer = self.command + (bytes * self.ns_per_bus_byte) as u64;
         let cached = self.geometry.cache_register;
         let ready = if cached { ready } else { ready.max(self.dies[die].free_at()) };
         let transferred = self.channels[channel].serve(now, ready, transfer);
-        let powered = self.power.serve(now, now, (bytes * self.ns_per_programmed_byte) as u64);
+        let powered = self.power.serve(now, now, (bytes * ns_per_byte) as u64);
         let there = transferred.max(powered);
         // Without a second register, the die takes the transfer itself.
         let with = if cached { 0 } else { transfer };
@@ -568,8 +595,9 @@ impl Timeline {
                 self.relocation_ready = self.relocation_ready.max(done);
             }
             Debt::Program(page) => {
-                let bytes = self.geometry.program_unit();
-                self.schedule_program(page, bytes, now, self.relocation_ready);
+                self.programs_due -= 1;
+                let (bytes, rate) = (self.geometry.program_unit(), self.ns_per_collected_byte);
+                self.schedule_program(page, bytes, rate, (now, self.relocation_ready));
             }
             Debt::Erase(unit) => {
                 for page in 0..self.geometry.dies_per_unit().min(self.pages_per_unit) {

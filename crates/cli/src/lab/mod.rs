@@ -14,6 +14,7 @@ mod pts;
 #[cfg(feature = "papers")]
 mod reproduce;
 mod run;
+mod sheets;
 mod sweep;
 mod tco;
 mod theory;
@@ -38,6 +39,8 @@ pub enum Command {
     Datasheet(datasheet::DatasheetArgs),
     /// The performance test specification of the SNIA on a stack: IOPS, throughput, latency, write saturation
     Pts(pts::PtsArgs),
+    /// Ratings of drives' data sheets beside simulated figures
+    Sheets(sheets::SheetsArgs),
     /// Tell what a workload is made of, and whether placement can help it
     Analyze(analyze::AnalyzeArgs),
     /// Closed forms: write amplification without simulating anything
@@ -68,6 +71,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Tco(args) => tco::tco(&args),
         Command::Datasheet(args) => datasheet::datasheet(&args),
         Command::Pts(args) => pts::pts(&args),
+        Command::Sheets(args) => sheets::sheets(&args),
         Command::Analyze(args) => analyze::analyze(&args),
         Command::Theory(args) => theory::theory(&args),
         #[cfg(feature = "papers")]

@@ -24,6 +24,7 @@ const COMMANDS: [&str; 49] = [
     "lab tco",
     "lab datasheet",
     "lab pts",
+    "lab sheets",
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
@@ -61,10 +62,11 @@ const COMMANDS: [&str; 49] = [
 ];
 
 /// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
-const LONG: [&str; 8] = [
+const LONG: [&str; 9] = [
     "thermocline lab whatif",
     "thermocline lab datasheet",
     "thermocline lab pts",
+    "thermocline lab sheets",
     "thermocline lab explain",
     "thermocline lab reproduce",
     "thermocline lab bench-placement",

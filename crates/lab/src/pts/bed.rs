@@ -61,9 +61,9 @@ impl Sample {
 
 /// Least length of a pattern: requests and time must both be reached.
 #[derive(Clone, Copy)]
-pub(super) struct Spell {
-    pub(super) requests: u64,
-    pub(super) time: Time,
+pub(crate) struct Spell {
+    pub(crate) requests: u64,
+    pub(crate) time: Time,
 }
 
 impl Spell {
@@ -77,7 +77,7 @@ impl Spell {
 pub(super) const RAMP: u64 = 2;
 
 /// A stack at work.
-pub(super) struct Bed {
+pub(crate) struct Bed {
     queue: JobQueue,
     volume: Bytes,
     /// Each pattern goes on where its last round ended.
@@ -87,7 +87,7 @@ pub(super) struct Bed {
 
 impl Bed {
     /// A fresh, empty stack, as after a purge.
-    pub(super) fn purged(
+    pub(crate) fn purged(
         stack: &Stack,
         settings: &Settings,
         volume: Bytes,
@@ -113,7 +113,7 @@ impl Bed {
     }
 
     /// Writes all of the volume in order, in requests of `size`.
-    pub(super) fn fill(&mut self, size: Bytes) -> Result<(), Error> {
+    pub(crate) fn fill(&mut self, size: Bytes) -> Result<(), Error> {
         self.queue.fill(self.volume, size, |_| TenantId(0))
     }
 
@@ -122,7 +122,7 @@ impl Bed {
     }
 
     /// Runs pattern `index` for `length` after the ramp, then waits for the requests in flight.
-    pub(super) fn run(&mut self, index: usize, length: Spell) -> Result<Sample, Error> {
+    pub(crate) fn run(&mut self, index: usize, length: Spell) -> Result<Sample, Error> {
         let PtsAccess { io_size, depth, .. } = self.streams[index].0;
         let ramp = Spell {
             requests: (length.requests / RAMP).max(u64::from(depth)),

@@ -14,7 +14,7 @@
 //! Two deviations from the specification: each pattern of a round runs for milliseconds instead of a minute, because
 //! the capacity is scaled down. Latency is of the simulated stack, without a host.
 
-mod bed;
+pub(crate) mod bed;
 mod plots;
 
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use thermocline_ftl::victim::Victim;
 use thermocline_types::Bytes;
 
-use super::{Fdp, Kind, Profile, ProfileError, Slc, Zns};
+use super::{Fdp, Kind, Profile, ProfileError, Rated, Slc, Zns};
 use crate::integrity::Integrity;
 use crate::refresh::RefreshLimits;
 use crate::thermal::Thermal;
@@ -11,7 +11,7 @@ use crate::thermal::Thermal;
 const TIME: &str = "must be a time in microseconds, 0 to 10^9";
 
 /// A key, whether the value is acceptable, and the requirement.
-type Rule = (&'static str, bool, &'static str);
+pub(super) type Rule = (&'static str, bool, &'static str);
 
 impl Profile {
     /// Checks every value against the others.
@@ -21,7 +21,8 @@ impl Profile {
         let slc = self.slc.as_ref().map_or_else(Vec::new, |slc| self.cache(slc));
         let thermal = self.thermal.as_ref().map_or_else(Vec::new, Thermal::rules);
         let (sizes, wear, arm) = (self.sizes(), self.wear(), self.arm());
-        let age = [self.refreshing(), self.aging(), self.collecting()].concat();
+        let rated = self.rated.as_ref().map_or_else(Vec::new, Rated::rules);
+        let age = [self.refreshing(), self.aging(), self.collecting(), rated].concat();
         let rules = [sizes, wear, slc, kinds, dies, times, arm, integrity, thermal, age].concat();
         rules
             .iter()
@@ -288,6 +289,7 @@ impl Profile {
             ("timing.firmware_write_us", time(t.firmware_write_us), TIME),
             ("timing.bus_mb_per_s", rate(t.bus_mb_per_s), RATE),
             ("timing.program_mb_per_s", t.program_mb_per_s.is_none_or(rate), RATE),
+            ("timing.collecting_mb_per_s", t.collecting_mb_per_s.is_none_or(rate), RATE),
             ("timing.link_read_mb_per_s", rate(t.link_read_mb_per_s), RATE),
             ("timing.link_write_mb_per_s", rate(t.link_write_mb_per_s), RATE),
             ("timing.controller_kiops", rate(t.controller_kiops), RATE),

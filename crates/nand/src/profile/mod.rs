@@ -4,6 +4,7 @@ mod builtin;
 mod check;
 mod cut;
 mod error;
+mod rated;
 mod text;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::thermal::Thermal;
 pub use builtin::{builtin, names};
 pub use cut::Cut;
 pub use error::ProfileError;
+pub use rated::Rated;
 pub use text::{WrongKey, optional_size, read, size};
 
 /// The kind of drive, as the host sees the drive.
@@ -106,6 +108,9 @@ pub struct Profile {
     /// How long things take; needs `geometry`.
     #[serde(default)]
     pub timing: Option<Timing>,
+    /// Ratings of the data sheet.
+    #[serde(default)]
+    pub rated: Option<Rated>,
     /// Heat and throttling; not modelled if absent.
     #[serde(default)]
     pub thermal: Option<Thermal>,
@@ -387,6 +392,9 @@ pub struct Timing {
     /// What all dies together can program, limited by power or controller; if absent, only the dies are the limit.
     #[serde(default)]
     pub program_mb_per_s: Option<f64>,
+    /// The same while garbage collection moves data; if absent, from `rated`.
+    #[serde(default)]
+    pub collecting_mb_per_s: Option<f64>,
     /// Channel bus.
     pub bus_mb_per_s: f64,
     /// Command and address cycles per operation on the channel.
@@ -505,7 +513,8 @@ impl Profile {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Profile, ProfileError> {
-        let profile: Profile = text::read_completed(text, overrides, integrity::complete)
+        let complete = (rated::complete, integrity::complete);
+        let profile: Profile = text::read_completed(text, overrides, complete)
             .map_err(|wrong| ProfileError::new(file, &wrong.key, &wrong.reason))?;
         profile.check(file)?;
         Ok(profile)

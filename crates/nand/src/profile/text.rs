@@ -22,23 +22,27 @@ pub fn read<T: DeserializeOwned>(
     text: &str,
     overrides: &[(String, String)],
 ) -> Result<T, WrongKey> {
-    read_completed(text, overrides, |_| Ok(()))
+    read_completed(text, overrides, (|_| (), |_| Ok(())))
 }
 
-/// The same, where `complete` puts in what is not given.
+/// The same, with two functions that add absent values: the first before the overrides, the second after them.
 pub(super) fn read_completed<T: DeserializeOwned>(
     text: &str,
     overrides: &[(String, String)],
-    complete: impl FnOnce(&mut toml::Table) -> Result<(), WrongKey>,
+    (before, after): (
+        impl FnOnce(&mut toml::Table),
+        impl FnOnce(&mut toml::Table) -> Result<(), WrongKey>,
+    ),
 ) -> Result<T, WrongKey> {
     let mut table: toml::Table = toml::from_str(text).map_err(|source| WrongKey {
         key: String::new(),
         reason: source.to_string().trim_end().to_owned(),
     })?;
+    before(&mut table);
     for (key, value) in overrides {
         set(&mut table, key, value).map_err(|reason| WrongKey { key: key.clone(), reason })?;
     }
-    complete(&mut table)?;
+    after(&mut table)?;
     serde_path_to_error::deserialize(table).map_err(|error| {
         let key = error.path().to_string();
         let key = if key == "." { String::new() } else { key };

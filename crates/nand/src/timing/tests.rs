@@ -11,6 +11,17 @@ fn timeline_of(
     unit: u32,
     buffer: Bytes,
 ) -> Timeline {
+    limited(dies, channels, suspend, (unit, buffer), [None; 2])
+}
+
+/// The same with limits of all programs together, and of those while garbage collection moves data.
+fn limited(
+    dies: u32,
+    channels: u32,
+    suspend: Option<f64>,
+    (unit, buffer): (u32, Bytes),
+    [program_mb_per_s, collecting_mb_per_s]: [Option<f64>; 2],
+) -> Timeline {
     let geometry = Geometry {
         channels,
         dies,
@@ -27,7 +38,8 @@ fn timeline_of(
         read_us: 50.0,
         program_us: 500.0,
         erase_us: 3000.0,
-        program_mb_per_s: None,
+        program_mb_per_s,
+        collecting_mb_per_s,
         bus_mb_per_s: 1638.4, // 16 KiB in 10 us
         command_us: 0.0,
         suspend_us: suspend,
@@ -280,4 +292,25 @@ fn modifications_wait_for_a_place_and_reads_do_not_wait_for_them() {
     let ready: Vec<Time> = (0..6).map(|n| t.read_to_modify(page(n), Bytes::kib(16))).collect();
     assert_eq!(ready, [1060, 1060, 1120, 1120, 1180, 1180].map(us));
     assert_eq!(t.read(page(6), Bytes::kib(16)), us(1060));
+}
+
+#[test]
+fn all_dies_together_are_slower_while_data_is_moved() {
+    // 16 KiB in 1 us for the host alone, in 10 us while data is moved.
+    let rates = [Some(16_384.0), Some(1638.4)];
+    let mut t = limited(64, 64, None, (64, Bytes::kib(16)), rates);
+    t.arrive(us(1000));
+    let power = |t: &Timeline| t.power.busy() / 1000;
+    (0..16).for_each(|n| t.program_host(page(n), us(1000)));
+    assert_eq!(power(&t), 16, "nothing is moved");
+    t.erase(UnitId(2));
+    (16..32).for_each(|n| t.program_host(page(n), us(1000)));
+    assert_eq!(power(&t), 32, "an erase moves nothing");
+    t.read_to_relocate(Page { unit: UnitId(3), ..page(0) }, Bytes::kib(16));
+    t.program_relocated(Page { unit: UnitId(4), ..page(0) });
+    t.program_host(page(32), us(1000));
+    t.program_host(page(33), us(1000));
+    assert_eq!(power(&t), 32 + 2 * 10 + 10, "a program of relocated data, and two beside it");
+    t.program_host(page(34), us(1000));
+    assert_eq!(power(&t), 63);
 }
