@@ -361,6 +361,8 @@ fn misspelt_names_are_answered_with_the_nearest_and_numbers_with_the_reason() {
         ("run --stack raw:p5316 --victim greddy --workload uniform", "did you mean `greedy`?"),
         ("analyze --trace postgres-tpc", "did you mean `postgres-tpcc`?"),
         ("list devices p5361", "did you mean `p5316`?"),
+        ("list devices 990-pro", "did you mean `990pro`?"),
+        ("sheets ps1011", "did you mean `ps1010`?"),
         ("list devcies", "tip: a similar value exists: 'devices'"),
         ("anlyze --trace postgres-tpcc", "tip: a similar subcommand exists: 'analyze'"),
         ("run --stack raw:p5316 --workload uniform --span -5", "invalid value '-5' for '--span"),

@@ -7,7 +7,8 @@ fn every_listing_names_what_the_other_commands_take() {
     let cases = [
         (
             "devices",
-            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 sn640-8tb p5800x micron9100 intel660p hdd ideal sata-a sata-b pci-c",
+            "p5316 pm9d3 pm1725a micron2300 zn540 zn540-4tb sn640 sn640-8tb p5800x micron9100 intel660p hdd ideal sata-a sata-b pci-c p5336 ps1010 ps1030 pm9a3 pm1743 pm1753 \
+             cm7-r cd8p micron6500 micron7450 micron9550 sn861 xg8 990pro sn850x t700",
         ),
         ("layers", "raw tag log"),
         (

@@ -28,6 +28,9 @@ pub struct Prices {
     pub deviation: Deviations,
     /// Drives by the name of their profile.
     pub drive: BTreeMap<String, DrivePrice>,
+    /// Drives that cost as much as another of `drive`, by name.
+    #[serde(default)]
+    pub like: BTreeMap<String, String>,
     /// Where each number comes from, by key; the longest matching prefix of a key counts.
     #[serde(default)]
     pub source: BTreeMap<String, String>,
@@ -208,7 +211,8 @@ impl Prices {
     /// # Errors
     /// [`Error::Settings`] when the file has no such drive.
     pub fn drive(&self, name: &str) -> Result<DrivePrice, Error> {
-        self.drive.get(name).copied().ok_or_else(|| {
+        let like = || self.drive.get(self.like.get(name)?);
+        self.drive.get(name).or_else(like).copied().ok_or_else(|| {
             Error::Settings(format!(
                 "there is no price of the drive `{name}`: add [drive.{name}] to the price file, \
                  or give `price` drive.{name}.usd_per_tb=80 and the like for idle_w, active_w and failures_per_year"
@@ -248,6 +252,8 @@ mod tests {
         for name in names().filter(|name| *name != "ideal") {
             prices.drive(name).unwrap();
         }
+        let known: Vec<&str> = names().collect();
+        assert!(prices.like.keys().all(|name| known.contains(&name.as_str())));
         let text = DEFAULT_PRICES.split("[source]").next().unwrap();
         let mut table = String::new();
         for line in text.lines() {

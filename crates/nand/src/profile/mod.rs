@@ -3,6 +3,7 @@
 mod builtin;
 mod check;
 mod cut;
+mod derived;
 mod error;
 mod rated;
 mod text;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use thermocline_types::Bytes;
 
 use super::check::Rule;
-use super::size;
+use super::{derived, size};
 
 /// Ratings of the maker. Sequential requests have 128 KiB and random reads 4 KiB; many requests are in flight. Absent
 /// ratings are unknown, or are those of a cache that the profile leaves out.
@@ -63,10 +63,11 @@ impl Rated {
 /// the middle of 0.49 to 0.75 over the sheets of D5-P5316, D5-P5336, D5-P4320, D7-P5500, D7-P5600, PM9D3a, PM1725a.
 const COLLECTING: f64 = 0.6;
 
-/// Adds `timing.collecting_mb_per_s` to a profile whose drive collects garbage: the rated random writes times the
+/// Adds the values that follow from the ratings: those of [`derived`], and `timing.collecting_mb_per_s` to a profile whose drive collects garbage: the rated random writes times the
 /// write amplification at the factory's spare, or [`COLLECTING`] of the sequential writes. A rating of an SLC cache says
 /// nothing about collection.
 pub(super) fn complete(profile: &mut toml::Table) {
+    derived::complete(profile);
     let Some(rate) = collecting(profile) else { return };
     if let Some(timing) = profile.get_mut("timing").and_then(toml::Value::as_table_mut) {
         timing.entry("collecting_mb_per_s").or_insert(toml::Value::Float(rate.round()));
@@ -89,7 +90,7 @@ fn collecting(profile: &toml::Table) -> Option<f64> {
 }
 
 /// Overprovisioning of the product.
-fn spare(profile: &toml::Table) -> Option<f64> {
+pub(super) fn spare(profile: &toml::Table) -> Option<f64> {
     let number = |key| profile.get(key).and_then(as_number);
     number("garbage")
         .map(|garbage| garbage / (1.0 - garbage))
@@ -108,7 +109,7 @@ fn as_number(value: &toml::Value) -> Option<f64> {
 
 /// Write amplification of uniform random writes: 1/(1 - X), where the share X of a victim that is still valid solves
 /// `X = e^(-(1 + op)(1 - X))` (Desnoyers, SYSTOR 2012; `lab theory` has this and other forms).
-fn uniform_waf(op: f64) -> f64 {
+pub(super) fn uniform_waf(op: f64) -> f64 {
     // The iterates rise to the smallest root; they converge with the factor X (1 + op) < 1.
     let valid = (0..1_000_000).try_fold(0.0_f64, |valid, _| {
         let next = (-(1.0 + op) * (1.0 - valid)).exp();
