@@ -1,8 +1,8 @@
 //! Simulated drives beside the ratings of their data sheets.
 //!
 //! A drive is cut to a small capacity and filled in order. Rated figures are measured as sheets define them: sequential
-//! requests of 128 KiB, random ones of 4 KiB or of the rated size, sustained random writes on a full drive. A drive with
-//! an SLC cache is measured within its cache, since its sheet rates the cache.
+//! requests of 128 KiB, random ones of 4 KiB or of the rated size, sustained random writes on a full drive. A drive
+//! with an SLC cache is measured within its cache, since its sheet rates the cache.
 
 use serde::Serialize;
 use thermocline_nand::Kind;

@@ -189,6 +189,8 @@ pub struct Timeline {
     firmware_read: u64,
     firmware_write: u64,
     start_command: u64,
+    /// What a host read and a host write take the controller beyond that.
+    start_more: [u64; 2],
     dies: Vec<Die>,
     channels: Vec<Server>,
     controller: Server,
@@ -235,6 +237,9 @@ impl Timeline {
         let page = geometry.program_unit();
         let product_pages = geometry.product_unit().as_f64() / page.as_f64();
         let size = f64::from(pages_per_unit) / product_pages;
+        let starts = [Some(timing.controller_kiops), timing.controller_write_kiops]
+            .map(|kiops| (1e6 / kiops.unwrap_or(timing.controller_kiops)).round() as u64);
+        let start_command = starts[0].min(starts[1]);
         Timeline {
             pages_per_unit,
             cells: CellTimes { read: ns(timing.read_us), program: ns(timing.program_us) },
@@ -257,7 +262,8 @@ impl Timeline {
             ns_per_byte_out: 1e3 / timing.link_read_mb_per_s,
             firmware_read: ns(timing.firmware_read_us),
             firmware_write: ns(timing.firmware_write_us),
-            start_command: (1e6 / timing.controller_kiops).round() as u64,
+            start_command,
+            start_more: starts.map(|start| start - start_command),
             dies: vec![Die::default(); geometry.dies as usize],
             channels: vec![Server::default(); geometry.channels as usize],
             controller: Server::default(),
@@ -357,6 +363,7 @@ impl Timeline {
 
     /// `bytes` arrive over the link; returns when the controller has them.
     pub fn receive(&mut self, bytes: Bytes) -> Time {
+        self.controller.serve(self.now, self.now, self.start_more[1]);
         let transfer = (bytes.as_f64() * self.ns_per_byte_in) as u64;
         let end = self.link_in.serve(self.now, self.now, transfer);
         Time(self.hold_back(end, bytes) + self.firmware_write)
@@ -506,6 +513,7 @@ impl Timeline {
 
     /// Sends `bytes`, ready at `ready`, to the host; returns when it has them.
     pub fn send(&mut self, ready: Time, bytes: Bytes) -> Time {
+        self.controller.serve(self.now, self.now, self.start_more[0]);
         let transfer = (bytes.as_f64() * self.ns_per_byte_out) as u64;
         let ready = ready.as_nanos().max(self.now);
         let link = self.link_out.as_mut().unwrap_or(&mut self.link_in);

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 49] = [
+const COMMANDS: [&str; 50] = [
     "",
     "lab list",
     "lab theory",

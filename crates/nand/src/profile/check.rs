@@ -293,6 +293,7 @@ impl Profile {
             ("timing.link_read_mb_per_s", rate(t.link_read_mb_per_s), RATE),
             ("timing.link_write_mb_per_s", rate(t.link_write_mb_per_s), RATE),
             ("timing.controller_kiops", rate(t.controller_kiops), RATE),
+            ("timing.controller_write_kiops", t.controller_write_kiops.is_none_or(rate), RATE),
             (
                 "timing.modify_at_once",
                 t.modify_at_once.is_none_or(|places| (1..=65_536).contains(&places)),

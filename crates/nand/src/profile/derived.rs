@@ -131,11 +131,7 @@ impl Derived {
         let rated = |key| number(profile, "rated", key);
         let read = rated("read_mb_per_s").unwrap_or(7000.0);
         let write = rated("write_mb_per_s").unwrap_or(read);
-        let kiops = rated("read_kiops").unwrap_or(0.0).max(if cached {
-            rated("write_kiops").unwrap_or(0.0)
-        } else {
-            0.0
-        });
+        let kiops = rated("read_kiops").unwrap_or(1000.0);
         // Planes that count as dies share the die's programs.
         let share = self.simulated / self.dies;
         let (tr, bus) =
@@ -156,10 +152,12 @@ impl Derived {
             ("link_write_mb_per_s", if cached { write } else { read.max(write) }),
             ("firmware_read_us", firmware_read),
             ("firmware_write_us", firmware_write),
-            ("controller_kiops", if kiops > 0.0 { kiops } else { 1000.0 }),
+            ("controller_kiops", kiops),
         ];
         if !cached {
             values.push(("program_mb_per_s", write));
+        } else if let Some(writes) = rated("write_kiops") {
+            values.push(("controller_write_kiops", writes));
         }
         let timing =
             values.into_iter().map(|(key, value)| (format!("timing.{key}"), Value::from(value)));

@@ -421,6 +421,9 @@ pub struct Timing {
     pub firmware_write_us: f64,
     /// Commands the controller can start per second, in thousands.
     pub controller_kiops: f64,
+    /// The same of host writes, if other than of reads.
+    #[serde(default)]
+    pub controller_write_kiops: Option<f64>,
     /// Read-modify-writes that are in work at once; without it, any number.
     #[serde(default)]
     pub modify_at_once: Option<u32>,

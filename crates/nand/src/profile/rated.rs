@@ -63,9 +63,9 @@ impl Rated {
 /// the middle of 0.49 to 0.75 over the sheets of D5-P5316, D5-P5336, D5-P4320, D7-P5500, D7-P5600, PM9D3a, PM1725a.
 const COLLECTING: f64 = 0.6;
 
-/// Adds the values that follow from the ratings: those of [`derived`], and `timing.collecting_mb_per_s` to a profile whose drive collects garbage: the rated random writes times the
-/// write amplification at the factory's spare, or [`COLLECTING`] of the sequential writes. A rating of an SLC cache says
-/// nothing about collection.
+/// Adds the values that follow from the ratings: those of [`derived`], and `timing.collecting_mb_per_s` to a profile
+/// whose drive collects garbage. It is the rated random writes times the write amplification at the factory's spare, or
+/// [`COLLECTING`] of the sequential writes. A rating of an SLC cache says nothing about collection.
 pub(super) fn complete(profile: &mut toml::Table) {
     derived::complete(profile);
     let Some(rate) = collecting(profile) else { return };

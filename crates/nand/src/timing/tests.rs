@@ -50,6 +50,7 @@ fn limited(
         firmware_read_us: 0.0,
         firmware_write_us: 0.0,
         controller_kiops: 1e9,
+        controller_write_kiops: None,
         modify_at_once: None,
     };
     Timeline::new(&geometry, &timing, None, unit, buffer)
