@@ -3,6 +3,7 @@
 //! Exit codes: 0 success; 1 a defect, a damaged pool or a failure of the machine (files that cannot be written); 2
 //! wrong arguments or input, with the reason on standard error; 130 interrupted by Ctrl-C.
 
+mod drive;
 mod file;
 mod help;
 mod interrupt;
@@ -70,6 +71,9 @@ enum Command {
     /// Simulate drives: write amplification, lifetime and speed of a workload, yours or a synthetic one
     #[command(subcommand)]
     Lab(Box<lab::Command>),
+    /// Calibrate a simulated drive by the counters of a real one, and predict them
+    #[command(subcommand)]
+    Drive(Box<drive::Command>),
     /// Write manual pages and completions of shells
     #[command(hide = true)]
     Manuals(manuals::ManualArgs),
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
     table::set_wide(wide);
     let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
+        Command::Drive(command) => drive::execute(&command).map(|()| ExitCode::SUCCESS),
         Command::Manuals(args) => {
             manuals::write(help::flowing(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
         }

@@ -19,6 +19,7 @@ mod bench;
 pub mod bench_placement;
 mod byte_counts;
 mod cost;
+pub mod counters;
 mod error;
 pub mod explain;
 mod fitting;

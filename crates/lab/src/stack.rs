@@ -169,6 +169,21 @@ impl Stack {
         Ok(Stack { text, layer, profile, array, fast, tag, log, overrides: given })
     }
 
+    /// The drive of `profile` alone.
+    #[must_use]
+    pub fn raw(profile: Profile) -> Stack {
+        Stack {
+            text: format!("raw:{}", profile.name),
+            layer: Layer::Raw,
+            profile,
+            array: None,
+            fast: None,
+            tag: None,
+            log: LogOptions::default(),
+            overrides: Vec::new(),
+        }
+    }
+
     /// Gives the layer the placement policy `name`, unless the stack's own text or an override chose one. Under `tag`,
     /// there are `tenant`, `file`, `directory`, `volume` and `hint` as well.
     ///

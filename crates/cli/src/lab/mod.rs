@@ -9,7 +9,7 @@ mod explain;
 mod list;
 mod output;
 mod parallel;
-mod plots;
+pub mod plots;
 mod pts;
 #[cfg(feature = "papers")]
 mod reproduce;

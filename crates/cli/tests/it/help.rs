@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 52] = [
     "",
     "lab list",
     "lab theory",
@@ -28,6 +28,8 @@ const COMMANDS: [&str; 50] = [
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
+    "drive calibrate",
+    "drive predict",
     "format",
     "load",
     "check",
@@ -180,6 +182,8 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     for name in ["mnt", "my-traces"] {
         fs::create_dir(folder.path().join(name)).expect("a folder");
     }
+    let counters = "host_bytes,media_bytes\n0,0\n9400000000,9400000000\n9500000000,9600000000\n";
+    fs::write(folder.path().join("drive.log"), counters).expect("writable");
     let device = |name, more| format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\n{more}");
     let volume = "[[volumes]]\nname = 'main'\nsize = '16MiB'\n";
     let settings = |name: &str, devices: [String; 2]| {

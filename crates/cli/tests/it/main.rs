@@ -6,6 +6,7 @@ mod backups;
 mod datasheet;
 mod device_changes;
 mod doctor;
+mod drives;
 mod errors;
 mod forgetful;
 mod formats;

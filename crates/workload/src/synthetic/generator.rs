@@ -5,6 +5,7 @@ use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 use super::app::{AppRoom, AppSpec, Application, VolumeFull};
 use super::checkpoints::Gathered;
 use super::lsm::LsmFacts;
+use super::random_map::RandomMap;
 use super::select::{Bands, Cursor, Log, Ranked, Select, Uniform};
 use super::shape::{Fixed, JESD219_SIZES, MODERN_SIZES, Mixed, Shape};
 use super::spec::{Region, Work};
@@ -357,6 +358,7 @@ const AHEAD: usize = 32;
 #[derive(Debug)]
 enum Selector {
     Uniform(Uniform),
+    Mapped(RandomMap),
     Ranked(Box<Ranked>),
     Bands(Bands),
     Cursor(Cursor),
@@ -389,6 +391,7 @@ impl Stream {
         let slots = region.span.div_ceil(slot);
         let select = match pattern {
             Pattern::Uniform => Selector::Uniform(Uniform { slots }),
+            Pattern::RandomMap => Selector::Mapped(RandomMap::new(slots)),
             Pattern::Zipf { theta } => {
                 Selector::Ranked(Box::new(Ranked::new(slots, theta, None, &mut rng)))
             }
@@ -438,6 +441,7 @@ impl Stream {
         let Stream { select, shape, draw, .. } = self;
         match select {
             Selector::Uniform(select) => draw.shaped(count, select, shape, batch),
+            Selector::Mapped(select) => draw.shaped(count, select, shape, batch),
             Selector::Ranked(select) => draw.shaped(count, select.as_mut(), shape, batch),
             Selector::Bands(select) => draw.shaped(count, select, shape, batch),
             Selector::Cursor(select) => draw.shaped(count, select, shape, batch),

@@ -11,6 +11,8 @@ use super::app::APPLICATIONS;
 pub enum Pattern {
     /// Every block equally likely.
     Uniform,
+    /// In random order, each block once in a pass.
+    RandomMap,
     /// The block of rank k with probability proportional to `k^−theta`; ranks scattered over the span.
     Zipf {
         /// Exponent, at least 0.
@@ -57,6 +59,10 @@ const fn form(syntax: &'static str, description: &'static str) -> Form {
 }
 
 const UNIFORM: Form = form("uniform", "every block equally likely");
+const RANDOM_MAP: Form = form(
+    "random-map",
+    "each block once in a pass, in random order: random writes of fio with its random map",
+);
 const ZIPF: Form = form(
     "zipf:THETA",
     "block of rank k with probability ~ 1/k^THETA, any THETA >= 0; ranks scattered over the span",
@@ -85,7 +91,8 @@ const MODERN: Form = form(
 );
 
 /// Every form that a pattern has, in the order of help texts.
-pub const PATTERNS: [Form; 8] = [UNIFORM, ZIPF, HOTCOLD, SEQ, DRIFT, CIRCULAR, JESD219, MODERN];
+pub const PATTERNS: [Form; 9] =
+    [UNIFORM, RANDOM_MAP, ZIPF, HOTCOLD, SEQ, DRIFT, CIRCULAR, JESD219, MODERN];
 
 /// Every form that a workload has: patterns and then applications.
 pub fn forms() -> impl Iterator<Item = Form> {
@@ -101,6 +108,7 @@ impl Pattern {
     pub fn form(&self) -> Form {
         match self {
             Pattern::Uniform => UNIFORM,
+            Pattern::RandomMap => RANDOM_MAP,
             Pattern::Zipf { .. } => ZIPF,
             Pattern::HotCold { .. } => HOTCOLD,
             Pattern::Sequential => SEQ,
@@ -117,6 +125,7 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Pattern::Uniform => f.write_str("uniform"),
+            Pattern::RandomMap => f.write_str("random-map"),
             Pattern::Zipf { theta } => write!(f, "zipf:{theta}"),
             Pattern::HotCold { data_percent, writes_percent } => {
                 write!(f, "hotcold:{data_percent}:{writes_percent}")
@@ -139,6 +148,7 @@ impl FromStr for Pattern {
         let mut read = Parameters { text, form: UNIFORM, words };
         let pattern = match name.as_str() {
             "uniform" => Pattern::Uniform,
+            "random-map" => Pattern::RandomMap,
             "zipf" => {
                 read.form = ZIPF;
                 Pattern::Zipf { theta: read.theta()? }
@@ -234,6 +244,7 @@ mod tests {
     fn canonical_texts_read_back() {
         for text in [
             "uniform",
+            "random-map",
             "zipf:0",
             "zipf:1.2",
             "hotcold:10:90",
@@ -265,7 +276,7 @@ mod tests {
         let cases = [
             (
                 "",
-                "is not a workload, and a file of tenants ends in .toml; there are uniform, zipf:THETA",
+                "is not a workload, and a file of tenants ends in .toml; there are uniform, random-map",
             ),
             ("gauss", "`gauss` is not a workload"),
             ("zipf", "THETA is missing; write zipf:THETA"),

@@ -9,7 +9,7 @@ use thermocline_types::{Bytes, Time};
 
 use super::app::{APP_SPAN, AppSpec};
 use super::options::{check_io_size, check_shares};
-use super::{Checkpoints, Error, Options, Pattern};
+use super::{Checkpoints, Error, Options, Pattern, RandomMap};
 
 /// What a generator generates.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,6 +306,16 @@ impl Spec {
             if is_log && region.trim_share > 0.0 {
                 let what = "a circular log trims its own tail: its trim share must be 0";
                 return Err(Error::Options(what.to_owned()));
+            }
+            let size = region.io_size.unwrap_or(Bytes::BLOCK).min(region.span);
+            let is_mapped = matches!(region.work, Work::Pattern(Pattern::RandomMap));
+            if is_mapped && region.span.div_ceil(size) > RandomMap::MOST {
+                let what = format!(
+                    "random-map over {} in requests of {size} is too long: at most {} requests",
+                    region.span,
+                    RandomMap::MOST
+                );
+                return Err(Error::Options(what));
             }
         }
         Ok(regions)

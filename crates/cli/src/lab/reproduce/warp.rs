@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
-use thermocline_lab::reproduce::warp::{Prediction, SOURCE, median, predict};
+use thermocline_lab::counters::median;
+use thermocline_lab::reproduce::warp::{Prediction, SOURCE, predict};
 
 use super::ReproduceArgs;
 use crate::progress::Progress;
@@ -59,7 +60,7 @@ pub fn warp(folder: &Path, args: &ReproduceArgs) -> anyhow::Result<()> {
     let rows = rows.with_context(|| format!("the runs in {}", folder.display()))?;
     let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for row in &rows {
-        errors.entry(&row.kind).or_default().push(row.median_error);
+        errors.entry(&row.kind).or_default().push(row.curve.median_error);
     }
     let medians = errors.into_iter().map(|(kind, errors)| (kind, median(errors))).collect();
     let mut out = std::io::stdout().lock();
@@ -81,9 +82,9 @@ fn cells(row: &Prediction) -> Vec<String> {
     vec![
         row.id.clone(),
         row.kind.clone(),
-        format!("{:.3}", row.waf_measured),
-        format!("{:.3}", row.waf_predicted),
-        format!("{:.1} %", row.median_error * 100.0),
+        format!("{:.3}", row.curve.waf_measured),
+        format!("{:.3}", row.curve.waf_predicted),
+        format!("{:.1} %", row.curve.median_error * 100.0),
         format!("{:.1} %", row.spare * 100.0),
     ]
 }

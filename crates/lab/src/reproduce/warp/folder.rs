@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::TENTHS;
 use crate::Error;
+use crate::counters::{Curve, bad, number, rows};
 
 /// A row of `logs.csv`, by column.
 #[derive(Clone, Debug)]
@@ -18,10 +18,6 @@ pub(super) struct Folder {
     path: PathBuf,
     logs: Vec<Log>,
 }
-
-/// Cumulative media bytes against host bytes.
-#[derive(Clone, Debug)]
-pub(super) struct Curve(Vec<[f64; 2]>);
 
 /// Host bytes of some handles between two points of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,13 +62,8 @@ impl Folder {
         for row in rows(&file)? {
             points.push([number(&file, &row, "host_bytes")?, number(&file, &row, "media_bytes")?]);
         }
-        let rises =
-            points.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] <= pair[1][1]);
-        let written = points.last().is_some_and(|last| last[0] > points[0][0]);
-        if !rises || !written {
-            return Err(bad(&file, "is no curve: host and media bytes must rise"));
-        }
-        Ok(Curve(points))
+        let curve = Curve::new(points, Vec::new());
+        curve.ok_or_else(|| bad(&file, "is no curve: host and media bytes must rise"))
     }
 
     /// Host bytes by handle in the course of `log`; nothing where no counters by handle are.
@@ -141,75 +132,4 @@ impl Log {
     pub fn parameter_number(&self, key: &str) -> Option<f64> {
         self.parameter(key)?.split([' ', '(']).next()?.parse().ok()
     }
-}
-
-impl Curve {
-    /// Host bytes of the whole run.
-    pub fn host_bytes(&self) -> f64 {
-        self.0.last().map_or(0.0, |last| last[0]) - self.0[0][0]
-    }
-
-    /// Media by host bytes of each tenth of the host bytes.
-    pub fn tenths(&self) -> Vec<f64> {
-        let step = self.host_bytes() / TENTHS as f64;
-        let at = |tenth: usize| self.media_at(self.0[0][0] + tenth as f64 * step);
-        (0..TENTHS).map(|tenth| (at(tenth + 1) - at(tenth)) / step).collect()
-    }
-
-    /// Media bytes when the host had written `host` bytes, between two points in proportion.
-    fn media_at(&self, host: f64) -> f64 {
-        let next = self.0.iter().position(|point| point[0] >= host).unwrap_or(self.0.len() - 1);
-        let ([x0, y0], [x1, y1]) = (self.0[next.saturating_sub(1)], self.0[next]);
-        if x1 > x0 { y0 + (y1 - y0) * (host - x0) / (x1 - x0) } else { y1 }
-    }
-}
-
-fn bad(file: &Path, what: &str) -> Error {
-    Error::Settings(format!("{} {what}", file.display()))
-}
-
-fn number(file: &Path, row: &BTreeMap<String, String>, column: &str) -> Result<f64, Error> {
-    let text = row.get(column).map_or("", String::as_str);
-    let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| bad(file, &format!("has `{text}` as `{column}`, which is no number")))
-}
-
-/// The rows of a file of comma-separated cells, by the names in its first line. Cells may stand in quotation marks.
-fn rows(file: &Path) -> Result<Vec<BTreeMap<String, String>>, Error> {
-    let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| Error::Read {
-        file: file.display().to_string(),
-        reason: error.to_string(),
-    })?;
-    let mut lines = text.lines().filter(|line| !line.is_empty());
-    let names = cells(lines.next().unwrap_or_default());
-    let mut rows = Vec::new();
-    for line in lines {
-        let cells = cells(line);
-        if cells.len() != names.len() {
-            let what = format!("has {} cells under {} names: {line}", cells.len(), names.len());
-            return Err(bad(file, &what));
-        }
-        rows.push(names.iter().cloned().zip(cells).collect());
-    }
-    Ok(rows)
-}
-
-/// The cells of a line.
-fn cells(line: &str) -> Vec<String> {
-    let (mut cells, mut quoted) = (vec![String::new()], false);
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let last = cells.len() - 1;
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                cells[last].push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            letter => cells[last].push(letter),
-        }
-    }
-    cells
 }

@@ -1,6 +1,7 @@
 //! What a run writes: streams of blocks, and the share of each in the course of the run.
 
 use thermocline_types::{Lba, Rng};
+use thermocline_workload::synthetic::RandomMap;
 
 /// Ranks whose weights fio sums for a Zipf distribution; the others are left out of the sum.
 const FIO_RANKS: f64 = 1e7;
@@ -65,7 +66,7 @@ pub(super) struct Writes<'a> {
 enum Cursor {
     Next(u64),
     Memoryless,
-    Pass(Pass),
+    Pass(RandomMap),
     Ranks(Zipf),
 }
 
@@ -111,7 +112,7 @@ impl Cursor {
         match stream.order {
             Order::Sequential => Cursor::Next(0),
             Order::Uniform | Order::Zoned(_) => Cursor::Memoryless,
-            Order::EachOnce => Cursor::Pass(Pass::new(stream.span.blocks)),
+            Order::EachOnce => Cursor::Pass(RandomMap::new(stream.span.blocks)),
             Order::Zipf { theta, ranks } => {
                 Cursor::Ranks(Zipf::new(theta, ranks, stream.span.blocks, rng))
             }
@@ -147,42 +148,6 @@ fn zoned(zones: &[(f64, f64)], blocks: u64, rng: &mut Rng) -> u64 {
         first += span;
     }
     rng.below(blocks)
-}
-
-/// A pass over blocks in fio's random order: a random number, or else the next block that was not written in the pass.
-struct Pass {
-    /// For each block, one at or after it that may be unwritten; the number of blocks stands for none.
-    next: Vec<u32>,
-    left: u64,
-}
-
-impl Pass {
-    fn new(blocks: u64) -> Pass {
-        Pass { next: (0..=blocks as u32).collect(), left: blocks }
-    }
-
-    fn next(&mut self, rng: &mut Rng) -> u64 {
-        let blocks = self.next.len() as u64 - 1;
-        if self.left == 0 {
-            *self = Pass::new(blocks);
-        }
-        let mut found = self.unwritten(rng.below(blocks) as u32);
-        if u64::from(found) == blocks {
-            found = self.unwritten(0);
-        }
-        self.next[found as usize] = found + 1;
-        self.left -= 1;
-        found.into()
-    }
-
-    fn unwritten(&mut self, mut at: u32) -> u32 {
-        while self.next[at as usize] != at {
-            let further = self.next[self.next[at as usize] as usize];
-            self.next[at as usize] = further;
-            at = further;
-        }
-        at
-    }
 }
 
 /// fio's Zipf generator, of ranks beyond number. Ranks that follow each other share a simulated block: as many as the

@@ -16,15 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-use self::folder::{Curve, Folder};
+use self::folder::Folder;
+use crate::counters::{Curve, CurveComparison};
 use crate::{Error, each};
 
 /// Where the runs of the folder come from.
 pub const SOURCE: &str =
     "Characterizing and Emulating FDP SSDs with WARP, FAST 2026 (MoatLab/WARP-FAST26-AE)";
-
-/// Parts of a curve, equal in host bytes, whose write amplification is compared.
-const TENTHS: usize = 10;
 
 /// A run, as measured and as predicted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,16 +31,9 @@ pub struct Prediction {
     pub id: String,
     /// `drive` or `emulator`.
     pub kind: String,
-    /// Media bytes by host bytes over the whole run, as measured.
-    pub waf_measured: f64,
-    /// The same, predicted.
-    pub waf_predicted: f64,
-    /// Median over the tenths of the run of |predicted / measured − 1|.
-    pub median_error: f64,
-    /// Write amplification of each tenth, as measured.
-    pub measured: Vec<f64>,
-    /// Write amplification of each tenth, predicted.
-    pub predicted: Vec<f64>,
+    /// The run as measured and as predicted.
+    #[serde(flatten)]
+    pub curve: CurveComparison,
     /// Blocks on the media by blocks that the host sees, less 1, as the rules derive it.
     pub spare: f64,
     /// Units of erasure in the simulated drive.
@@ -84,30 +75,12 @@ pub fn predict(
 
 /// Holds predicted write amplification of the tenths against the curve.
 fn compare(log: &folder::Log, run: &rules::Run, curve: &Curve, predicted: &[f64]) -> Prediction {
-    let measured = curve.tenths();
-    let errors = predicted.iter().zip(&measured).map(|(ours, theirs)| (ours / theirs - 1.0).abs());
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     Prediction {
         id: log.text("id").to_owned(),
         kind: log.text("kind").to_owned(),
-        waf_measured: mean(&measured),
-        waf_predicted: mean(predicted),
-        median_error: median(errors.collect()),
-        measured,
-        predicted: predicted.to_vec(),
+        curve: CurveComparison::new(curve.tenths(), predicted.to_vec()),
         spare: run.spare(),
         units: run.drive.shape.units(),
         load: run.load.about.clone(),
-    }
-}
-
-/// The middle of `values`, or the mean of the two in the middle; not a number of none.
-#[must_use]
-pub fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => values[count / 2],
-        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
     }
 }

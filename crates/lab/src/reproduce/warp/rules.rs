@@ -27,8 +27,8 @@ use thermocline_ftl::placement::Isolation;
 use super::drive::{Ahead, Drive};
 use super::folder::{Folder, Log};
 use super::load::{Load, Order, Span, Stream};
-use super::{TENTHS, median};
 use crate::Error;
+use crate::counters::{AGED, FILLS, TENTHS, median};
 
 /// Blocks of a simulated drive, about.
 const BLOCKS: f64 = (1 << 20) as f64;
@@ -40,10 +40,6 @@ const ONSET: f64 = 1.174;
 const HANDLES: u8 = 8;
 /// Share of the units that the emulator keeps free at any price.
 const FORCED: f64 = 0.01;
-/// Fills of the load that are played before a run whose drive was written already.
-const AGED: f64 = 3.0;
-/// Fills that are simulated at most. A longer run goes on as the last quarter of these.
-const FILLS: f64 = 40.0;
 
 /// A drive and a load to predict a row with.
 #[derive(Clone, Debug)]

@@ -50,15 +50,15 @@ fn known_loads_have_known_write_amplification() {
     let folder = folder(&rows, &[("order", 3.0, 1.25), ("uniform", 12.0, 2.0)]);
     let [order, uniform]: [Prediction; 2] = predicted(&folder).try_into().unwrap();
     assert_eq!((order.id.as_str(), order.kind.as_str()), ("order", "drive"));
-    assert!((order.waf_predicted - 1.0).abs() < 1e-9, "{order:?}");
-    assert!((order.waf_measured - 1.25).abs() < 1e-9, "{order:?}");
-    assert!((order.median_error - 0.2).abs() < 1e-9, "{order:?}");
+    assert!((order.curve.waf_predicted - 1.0).abs() < 1e-9, "{order:?}");
+    assert!((order.curve.waf_measured - 1.25).abs() < 1e-9, "{order:?}");
+    assert!((order.curve.median_error - 0.2).abs() < 1e-9, "{order:?}");
     assert_eq!(uniform.units, 642, "512 units and a quarter, the open one and one kept free");
-    let steady = uniform.predicted[9];
+    let steady = uniform.curve.predicted[9];
     let spare = Overprovisioning::from_ratio(0.25).unwrap();
     let theory = theory::uniform::greedy_waf(spare, NonZeroU32::new(2048).unwrap());
     assert!((steady / theory - 1.0).abs() < 0.02, "{steady} for {theory}");
-    assert!(uniform.predicted[0] < 1.2, "the drive was empty: {uniform:?}");
+    assert!(uniform.curve.predicted[0] < 1.2, "the drive was empty: {uniform:?}");
 }
 
 /// The measured curve decides nothing but the length of the run.
@@ -66,7 +66,7 @@ fn known_loads_have_known_write_amplification() {
 fn a_prediction_does_not_look_at_media_bytes() {
     let of = |waf| {
         let folder = folder(&row("a", "pattern=random"), &[("a", 2.0, waf)]);
-        predicted(&folder).remove(0).predicted
+        predicted(&folder).remove(0).curve.predicted
     };
     assert_eq!(of(1.5), of(7.0));
 }

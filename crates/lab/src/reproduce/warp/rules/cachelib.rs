@@ -16,8 +16,8 @@
 
 use super::super::folder::{Folder, Log};
 use super::super::load::{Load, Order, Span, Stream};
-use super::super::median;
 use crate::Error;
+use crate::counters::median;
 
 /// Share of small objects where no row says it.
 const SMALL: f64 = 0.8;

@@ -1,0 +1,34 @@
+//! `thermocline drive`: what the counters of a real drive show, and predictions of them.
+
+mod calibrate;
+mod found;
+mod predict;
+
+use clap::Subcommand;
+
+/// What can be done with the counters of a drive.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Derive spare, erase unit and placement of survivors from a drive's counters: a profile for the lab
+    Calibrate(calibrate::CalibrateArgs),
+    /// Predict the WAF of a drive's counters, tenth by tenth: a simulated drive under the same workload
+    Predict(predict::PredictArgs),
+}
+
+/// How to get a log, below the help of both commands.
+const LOG: &str = "\
+The log has the drive's counters again and again, as text, as JSON (-o json), or as CSV with the columns host_bytes,
+media_bytes and, if known, erased_bytes. Other lines are passed over. Begin it on an empty drive:
+  blkdiscard /dev/nvme0n1
+  while sleep 60; do date; nvme fdp stats /dev/nvme0 -e 1; done >> drive.log";
+
+/// Executes `command`.
+///
+/// # Errors
+/// Any failure, with a text for the user.
+pub fn execute(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Calibrate(args) => calibrate::calibrate(args),
+        Command::Predict(args) => predict::predict(args),
+    }
+}
