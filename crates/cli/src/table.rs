@@ -50,8 +50,13 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 55] = [
-    ("WAF (media / host)", |r| steady_waf(r)),
+const ROWS: [Row; 58] = [
+    ("WAF (media / host)", |r| lasting_waf(r)),
+    ("  over the", |r| before_steady(r, r.lasting.over.clone())),
+    ("  over the last half / quarter", |r| {
+        let [half, quarter] = [r.waf_last_half, r.waf_last_quarter].map(|waf| number(waf, 3));
+        before_steady(r, format!("{half} / {quarter}"))
+    }),
     ("whole run, of which", |r| number(r.waf, 3)),
     ("  log: ALWA x DLWA", |r| product(r)),
     ("  log: destage", |r| log_cause(r, "destage")),
@@ -86,6 +91,9 @@ const ROWS: [Row; 55] = [
     ("media written", |r| Bytes(r.media_bytes_written.total).to_string()),
     ("  of one drive, least / most", |r| of_one_drive(r)),
     ("drive fills", |r| format!("{:.2}", r.steady_state.drive_fills)),
+    ("  passes of the trace (--loops)", |r| {
+        optional(r.config.get("workload.loops").map(ToString::to_string))
+    }),
     ("write p50 / p99 / p99.9", |r| latency(r, "write")),
     ("read p50 / p99 / p99.9", |r| latency(r, "read")),
     ("flush p50 / p99 / p99.9", |r| latency(r, "flush")),
@@ -233,9 +241,15 @@ fn number(value: Option<f64>, digits: usize) -> String {
     optional(value.map(|value| format!("{value:.digits$}")))
 }
 
-fn steady_waf(record: &RunRecord) -> String {
+/// The WAF to expect of a longer run.
+fn lasting_waf(record: &RunRecord) -> String {
     let mark = if record.steady_state.reached { "" } else { "transient " };
-    optional(record.waf_steady.map(|waf| format!("{mark}{waf:.3}")))
+    optional(record.lasting.waf.map(|waf| format!("{mark}{waf:.3}")))
+}
+
+/// `text` about a run that did not become steady.
+fn before_steady(record: &RunRecord, text: String) -> String {
+    if record.steady_state.reached { NONE.to_owned() } else { text }
 }
 
 fn cause(record: &RunRecord, cause: &str) -> String {

@@ -116,11 +116,12 @@ impl Meter {
         (&self.start, &self.rounds)
     }
 
-    /// Counts at the latest point at which at most half of what was written up to `end` had been written.
+    /// Counts at the latest point at which at most the last `part`-th of what was written up to `end` was to come.
     #[must_use]
-    pub fn half(&self, end: &ByteCounts) -> ByteCounts {
-        let half = self.start.host_written + end.since(&self.start).host_written / 2;
-        let before = self.points.iter().take_while(|point| point.counts.host_written <= half);
+    pub fn before_last(&self, part: u64, end: &ByteCounts) -> ByteCounts {
+        let written = end.since(&self.start).host_written;
+        let until = self.start.host_written + written - written / part;
+        let before = self.points.iter().take_while(|point| point.counts.host_written <= until);
         before.last().map_or(self.start, |point| point.counts)
     }
 

@@ -7,7 +7,8 @@ use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
 use thermocline_nand::{AgesAndLoss, Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
 use thermocline_record::{
-    DeviceInfo, FastDevice, FdpStats, Life, MediaBytes, RunRecord, SCHEMA, SteadyState, Units,
+    DeviceInfo, FastDevice, FdpStats, Lasting, Life, MediaBytes, RunRecord, SCHEMA, STEADY,
+    SteadyState, Units,
 };
 use thermocline_types::{Bytes, Setting, Time};
 
@@ -103,9 +104,14 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         let checked = if outcome.worn_out { counts.drive.check() } else { counts.check() };
         checked.map_err(Error::Accounting)?;
     }
-    let (steady_state, steady) = steady_window(outcome);
+    let (steady_state, steady, over) = steady_window(outcome);
     let [waf, alwa, dlwa] = run.amplification();
-    let [waf_steady, alwa_steady, dlwa_steady] = steady.amplification();
+    let [lasting_waf, lasting_alwa, lasting_dlwa] = steady.amplification();
+    let reached = |ratio: Option<f64>| ratio.filter(|_| steady_state.reached);
+    let last = |part| {
+        let before = outcome.meter.before_last(part, &outcome.end);
+        outcome.end.since(&before).amplification()[0]
+    };
     let timed = outcome.drive.is_timed();
     Ok(RunRecord {
         schema: SCHEMA.into(),
@@ -131,9 +137,17 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         alwa,
         dlwa,
         waf,
-        alwa_steady,
-        dlwa_steady,
-        waf_steady,
+        alwa_steady: reached(lasting_alwa),
+        dlwa_steady: reached(lasting_dlwa),
+        waf_steady: reached(lasting_waf),
+        waf_last_half: last(2),
+        waf_last_quarter: last(4),
+        lasting: Lasting {
+            waf: lasting_waf,
+            alwa: lasting_alwa,
+            dlwa: lasting_dlwa,
+            over: over.to_owned(),
+        },
         life: lifetime(outcome, &steady, &steady_state),
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
@@ -209,9 +223,9 @@ fn provisional(mut life: Life, state: &SteadyState) -> Life {
     life
 }
 
-/// The steady window and its counters: from the first steady round to the end. Before steady state it is the later half
+/// The steady window, its counters and its name: from the first steady round to the end. Before steady state it is the later half
 /// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
-fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts) {
+fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts, &'static str) {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);
     let capacity = outcome.drive.cut().capacity().as_f64();
@@ -219,14 +233,14 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts) {
     // What was to come of an interrupted run is not known, so that it is not known to be steady either.
     let whole = outcome.workload.interrupted().is_none();
     let found = outcome.rounds.first_steady(&wafs).filter(|_| whole);
-    let from = match found {
-        Some(0) => *start,
-        Some(round) => rounds[round - 1],
+    let (from, over) = match found {
+        Some(0) => (*start, STEADY),
+        Some(round) => (rounds[round - 1], STEADY),
         None if outcome.workload.pass().is_some() => match rounds.len() {
-            0 | 1 => *start,
-            passes => rounds[passes - passes / 2 - 1],
+            0 | 1 => (*start, "whole run"),
+            passes => (rounds[passes - passes / 2 - 1], "later half of the passes"),
         },
-        None => outcome.meter.half(&outcome.end),
+        None => (outcome.meter.before_last(2, &outcome.end), "later half"),
     };
     let window = found.map(|_| [from.since(start).host_written, run.host_written]);
     let state = SteadyState {
@@ -235,7 +249,7 @@ fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts) {
         window,
         drive_fills: run.host_written as f64 / capacity,
     };
-    (state, outcome.end.since(&from))
+    (state, outcome.end.since(&from), over)
 }
 
 fn round_wafs(start: &ByteCounts, rounds: &[ByteCounts]) -> Vec<f64> {

@@ -272,12 +272,12 @@ mod tests {
 
     #[test]
     fn streams_chosen_by_a_policy_lower_write_amplification_and_repeat_exactly() {
-        let waf = |stack: &str| hot_and_cold(stack).waf_steady.expect("something was written");
+        let waf = |stack: &str| hot_and_cold(stack).lasting.waf.expect("something was written");
         let raw = waf("raw:pm9d3");
         for policy in ["dac:6", "sfr:9", "mq:9", "auto"] {
             let stack = format!("tag:pm9d3,tag.placement={policy}");
             let record = hot_and_cold(&stack);
-            let tagged = record.waf_steady.expect("something was written");
+            let tagged = record.lasting.waf.expect("something was written");
             assert!(tagged < 0.7 * raw, "{policy}: {tagged} against {raw}");
             assert_eq!(record.config["tag.placement"], policy);
             let again = hot_and_cold(&stack);
@@ -303,7 +303,7 @@ mod tests {
             let mut workload = Prepared::new(input.clone(), None, Bytes::BLOCK, None).unwrap();
             let record =
                 run(&mut workload, &stack.untimed(), &Settings::default(), &mut |_| {}).unwrap();
-            record.waf_steady.expect("something was written")
+            record.lasting.waf.expect("something was written")
         };
         let (raw, volume) = (waf("raw:pm9d3"), waf("tag:pm9d3,tag.placement=volume"));
         assert!(volume < 0.7 * raw, "{volume} against {raw}");

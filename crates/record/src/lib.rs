@@ -89,12 +89,21 @@ pub struct RunRecord {
     pub dlwa: Option<f64>,
     /// Write amplification factor, media / host.
     pub waf: Option<f64>,
-    /// [`Self::alwa`] over the steady window.
+    /// [`Self::alwa`] over the steady window; `None` if the run did not become steady.
     pub alwa_steady: Option<f64>,
-    /// [`Self::dlwa`] over the steady window.
+    /// [`Self::dlwa`] over the steady window; `None` if the run did not become steady.
     pub dlwa_steady: Option<f64>,
-    /// [`Self::waf`] over the steady window.
+    /// [`Self::waf`] over the steady window; `None` if the run did not become steady.
     pub waf_steady: Option<f64>,
+    /// [`Self::waf`] over the last half of the host bytes.
+    #[serde(default)]
+    pub waf_last_half: Option<f64>,
+    /// [`Self::waf`] over the last quarter of the host bytes.
+    #[serde(default)]
+    pub waf_last_quarter: Option<f64>,
+    /// The ratios to expect of a longer run.
+    #[serde(default)]
+    pub lasting: Lasting,
     /// Whether, and by which rule, the run became steady.
     pub steady_state: SteadyState,
     /// FDP statistics as in the device's log page, where the device has them.
@@ -235,6 +244,23 @@ pub struct MediaBytes {
     /// Host bytes still in the write buffer at the end.
     pub left_in_buffer: u64,
 }
+
+/// Ratios of the part of a run that stands for a longer one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lasting {
+    /// Write amplification factor, media / host.
+    pub waf: Option<f64>,
+    /// Application-level write amplification, device / host.
+    pub alwa: Option<f64>,
+    /// Device-level write amplification, media / device.
+    pub dlwa: Option<f64>,
+    /// The part: [`STEADY`], or what stands for it in a run that did not become steady: `later half`, `later half of
+    /// the passes`, `whole run`.
+    pub over: String,
+}
+
+/// [`Lasting::over`] of a run that became steady.
+pub const STEADY: &str = "steady state";
 
 /// Whether a run became steady, by the SNIA PTS rule applied to write amplification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -592,6 +618,15 @@ impl RunRecord {
         if head.schema != SCHEMA {
             return Err(ReadError::Schema { found: head.schema });
         }
-        Ok(serde_json::from_str(text)?)
+        let mut record: RunRecord = serde_json::from_str(text)?;
+        if record.lasting.over.is_empty() {
+            record.lasting = Lasting {
+                waf: record.waf_steady.or(record.waf),
+                alwa: record.alwa_steady.or(record.alwa),
+                dlwa: record.dlwa_steady.or(record.dlwa),
+                over: if record.steady_state.reached { STEADY } else { "whole run" }.to_owned(),
+            };
+        }
+        Ok(record)
     }
 }

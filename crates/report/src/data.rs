@@ -1,6 +1,6 @@
 //! Records as shown on the page.
 
-use thermocline_record::RunRecord;
+use thermocline_record::{Lasting, RunRecord};
 
 use crate::palette::swatch;
 use crate::text::escape;
@@ -27,25 +27,9 @@ impl Run<'_> {
     }
 
     /// WAF, ALWA and DLWA to report: of the steady window, or of its substitute before steady state.
-    pub fn ratios(&self) -> Ratios {
-        let r = self.record;
-        let choose = |steady: Option<f64>, whole| steady.or(whole);
-        Ratios {
-            waf: choose(r.waf_steady, r.waf),
-            alwa: choose(r.alwa_steady, r.alwa),
-            dlwa: choose(r.dlwa_steady, r.dlwa),
-        }
+    pub fn ratios(&self) -> &Lasting {
+        &self.record.lasting
     }
-}
-
-/// The ratios a run is judged by.
-pub(crate) struct Ratios {
-    /// Media bytes / host bytes.
-    pub waf: Option<f64>,
-    /// Device bytes / host bytes.
-    pub alwa: Option<f64>,
-    /// Media bytes / device bytes.
-    pub dlwa: Option<f64>,
 }
 
 /// The records in the order given, each with a label of its own.

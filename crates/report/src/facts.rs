@@ -114,7 +114,10 @@ fn steady(runs: &[Run<'_>]) -> Vec<Fact> {
             format!("yes, from {} to {} of host writes", data(from), data(to))
         }
         _ if r.steady_state.reached => "yes".to_owned(),
-        _ => "no: every ratio is <strong>transient</strong>".to_owned(),
+        _ => format!(
+            "no: every ratio is <strong>transient</strong>, over the {}",
+            escape(&r.lasting.over)
+        ),
     };
     vec![
         fact(runs, "reached", window),

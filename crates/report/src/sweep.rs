@@ -38,7 +38,7 @@ struct Figure {
 const FIGURES: [Figure; 4] = [
     Figure {
         title: "Write amplification (media / host)",
-        of: |r| r.waf_steady.or(r.waf),
+        of: |r| r.lasting.waf,
         ramp: &VALID,
     },
     Figure {

@@ -123,9 +123,9 @@ impl Metric {
 
     fn of(self, record: &RunRecord) -> Option<f64> {
         match self {
-            Metric::Waf => record.waf_steady.or(record.waf),
-            Metric::Alwa => record.alwa_steady.or(record.alwa),
-            Metric::Dlwa => record.dlwa_steady.or(record.dlwa),
+            Metric::Waf => record.lasting.waf,
+            Metric::Alwa => record.lasting.alwa,
+            Metric::Dlwa => record.lasting.dlwa,
             Metric::Life => record.life.as_ref().map(|life| life.years_p50),
             Metric::P99 => {
                 let ns = record.latency_ns.as_ref()?.get("write")?.p99?;

@@ -211,7 +211,7 @@ impl WhatIfArgs {
 }
 
 fn waf(record: &RunRecord) -> Option<f64> {
-    record.waf_steady.or(record.waf)
+    record.lasting.waf
 }
 
 /// Percentiles 50 and 99 of write latency, in nanoseconds; absent if a memory buffer completes the writes.

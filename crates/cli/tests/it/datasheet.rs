@@ -41,7 +41,7 @@ fn sixteen_questions_are_answered_and_each_figure_can_be_repeated() {
     let command = writes["command"].as_str().expect("a command");
     let command = command.strip_prefix("thermocline lab ").expect("of the lab");
     let record = lab(&format!("{command} --json")).json();
-    let waf = record["waf_steady"].as_f64().expect("a WAF");
+    let waf = record["lasting"]["waf"].as_f64().expect("a WAF");
     let told = writes["cells"][3].as_str().expect("a cell").trim_start_matches('~').to_owned();
     assert_eq!(told, format!("{waf:.2}"), "{command}");
 }

@@ -71,8 +71,14 @@ fn tenants_have_a_table_of_their_own() {
 #[test]
 fn a_short_run_is_called_transient_and_a_long_one_is_not() {
     let run = "run --stack raw:ideal --workload uniform --span 64MiB --drive-writes";
-    assert!(lab(&format!("{run} 1")).ok().contains("transient"));
-    assert!(!lab(&format!("{run} 8")).ok().contains("transient"));
+    let short = lab(&format!("{run} 1")).ok();
+    for part in ["transient", "over the                       later half", "last half / quarter"] {
+        assert!(short.contains(part), "{part} is not in {short}");
+    }
+    let long = lab(&format!("{run} 8")).ok();
+    assert!(!long.contains("transient") && !long.contains("last half"), "{long}");
+    let passes = lab("run --stack raw:ideal --trace postgres-tpcc --loops 2 --table csv").ok();
+    assert!(passes.contains("passes of the trace (--loops),2\n"), "{passes}");
 }
 
 #[test]

@@ -190,7 +190,9 @@ fn passes_over_a_trace_agree_and_only_five_are_steady() {
     let run = |loops: &str| {
         let record = lab(&format!("run --json --stack raw:ideal --trace {trace} {loops}")).json();
         let steady = record["steady_state"]["reached"].as_bool().expect("a verdict");
-        (steady, record["waf_steady"].as_f64().expect("a ratio"))
+        assert_eq!(record["waf_steady"].is_f64(), steady, "a ratio of steady state");
+        assert!(record["waf_last_half"].is_f64() && record["waf_last_quarter"].is_f64());
+        (steady, record["lasting"]["waf"].as_f64().expect("a ratio"))
     };
     let (by_default, waf) = run("");
     assert!(by_default, "five passes are the default");

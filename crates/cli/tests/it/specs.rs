@@ -67,7 +67,7 @@ fn a_sweep_runs_each_combination_once_and_finds_it_again() {
     assert!(waf(&cells[0]) > waf(&cells[1]), "more room, less relocation: {cells:?}");
     // By itself, the same run gives the same figure.
     let alone = lab(&format!("{RUN} --json").replace("op=0.2", "op=0.3")).json();
-    assert_eq!(alone["waf_steady"].as_f64().or(alone["waf"].as_f64()), Some(waf(&cells[1])));
+    assert_eq!(alone["lasting"]["waf"].as_f64(), Some(waf(&cells[1])));
     let more = lab(&few.replace(":2", ":3")).json();
     let cached: Vec<bool> =
         more["cells"].as_array().expect("cells").iter().map(|c| c["cached"] == true).collect();

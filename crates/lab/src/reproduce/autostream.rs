@@ -216,7 +216,7 @@ impl Measured {
             requests_per_second: record.bandwidth.as_ref()?.requests_per_second,
             mean_ns: latency.mean?,
             p99_9_ns: latency.p99_9?,
-            waf: record.waf_steady?,
+            waf: record.lasting.waf?,
         })
     }
 

@@ -200,7 +200,7 @@ fn overrides(drive: Drive, units: u64) -> Vec<String> {
 }
 
 fn waf(record: &RunRecord) -> Result<f64, Error> {
-    record.waf_steady.ok_or_else(|| Error::Settings("nothing was written".into()))
+    record.lasting.waf.ok_or_else(|| Error::Settings("nothing was written".into()))
 }
 
 /// Media beyond what the workload addresses, as a share of that.

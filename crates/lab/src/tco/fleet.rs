@@ -71,11 +71,11 @@ impl MeasuredStack {
     /// [`Error::Settings`] for a run without writes.
     pub fn of(record: &RunRecord, stack: &Stack) -> Result<MeasuredStack, Error> {
         let host = record.host_bytes_written as f64;
-        let waf = record.waf_steady.or(record.waf).filter(|_| host > 0.0);
+        let waf = record.lasting.waf.filter(|_| host > 0.0);
         let waf = waf.ok_or_else(|| {
             Error::Settings(format!("the run of {} wrote nothing: its wear is unknown", stack.text))
         })?;
-        let device = record.alwa_steady.or(record.alwa).unwrap_or(1.0);
+        let device = record.lasting.alwa.unwrap_or(1.0);
         let capacity = stack.profile.capacity.as_f64();
         let mut devices = vec![Device::new(&stack.profile, 1.0, device, waf)];
         if let Some((fast, profile)) = record.fast.as_ref().zip(stack.fast.as_ref()) {

@@ -158,7 +158,7 @@ fn what_is_not_known_is_said() {
     assert_eq!(page.matches("<span class=\"unmodelled\">not modelled</span></td>").count(), 6);
     let mut blank = one(4);
     blank.waf = None;
-    blank.waf_steady = None;
+    blank.lasting.waf = None;
     let page = render("One drive", &[blank]);
     assert!(page.contains("<dt>WAF</dt><dd>unknown</dd>"));
     assert!(page.contains("Its write amplification is unknown"));
@@ -168,7 +168,7 @@ fn what_is_not_known_is_said() {
 fn ratios_before_steady_state_are_transient_and_win_nothing() {
     let mut runs = three(false);
     runs[1].steady_state.reached = false;
-    runs[1].waf_steady = Some(1.26);
+    runs[1].lasting.waf = Some(1.26);
     let page = render("Three drives", &runs);
     assert!(page.contains("<td>1.26 <span class=\"tag warn\">transient</span></td>"));
     assert!(page.contains("not yet steady</strong> after 4.06"));
@@ -256,6 +256,7 @@ fn extremes_render() {
     empty.series.clear();
     empty.waf = None;
     empty.waf_steady = Some(f64::NAN);
+    empty.lasting.waf = Some(f64::NAN);
     empty.wear.mean = f64::INFINITY;
     empty.media_bytes_written.by_cause.clear();
     let mut bare = one(0);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use thermocline_record::{
-    Bandwidth, DeviceInfo, LatencyNs, Life, LifeAt, MediaBytes, RunRecord, SCHEMA, SeriesPoint,
-    SteadyState, Units, Wear, WorkloadInfo,
+    Bandwidth, DeviceInfo, Lasting, LatencyNs, Life, LifeAt, MediaBytes, RunRecord, SCHEMA, STEADY,
+    SeriesPoint, SteadyState, Units, Wear, WorkloadInfo,
 };
 
 const GIB: u64 = 1 << 30;
@@ -113,6 +113,14 @@ pub fn record(shape: &Shape) -> RunRecord {
         alwa_steady: shape.steady.then_some(1.0),
         dlwa_steady: shape.steady.then_some(shape.waf),
         waf_steady: shape.steady.then_some(shape.waf),
+        waf_last_half: Some(shape.waf),
+        waf_last_quarter: Some(shape.waf),
+        lasting: Lasting {
+            waf: Some(shape.waf),
+            alwa: Some(1.0),
+            dlwa: Some(shape.waf),
+            over: if shape.steady { STEADY } else { "later half" }.to_owned(),
+        },
         steady_state: steady_state(shape, host),
         fdp: None,
         latency_ns: shape.timed.then(|| latencies(shape.waf)),

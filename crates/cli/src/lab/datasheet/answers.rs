@@ -95,7 +95,7 @@ fn kiops(record: &RunRecord) -> String {
 
 fn waf(record: &RunRecord) -> String {
     let mark = if record.steady_state.reached { "" } else { "~" };
-    record.waf_steady.or(record.waf).map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
+    record.lasting.waf.map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
 }
 
 /// The limit where no resource of the drive is always busy.

@@ -74,7 +74,7 @@ fn tables(found: &Found<'_>) -> Vec<TextTable> {
     let waf = measured(&|index| {
         let record = &found.records[index];
         let mark = if record.steady_state.reached { "" } else { "~" };
-        record.waf_steady.or(record.waf).map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
+        record.lasting.waf.map_or("-".into(), |waf| format!("{mark}{waf:.2}"))
     });
     let rate = measured(&|index| {
         let rate = found.measured[index].write_bytes_per_second;

@@ -46,7 +46,7 @@ fn usage(sheet: &Sheet) -> Use {
     let usage = Use::default();
     let unit = sheet.stack.profile.mapping_unit.max(Bytes::BLOCK).as_f64();
     let run = sheet.of(Question::Writes).find(|(measure, _)| measure.x >= unit);
-    let waf = run.and_then(|(_, record)| record.waf_steady.or(record.waf)).unwrap_or(usage.waf);
+    let waf = run.and_then(|(_, record)| record.lasting.waf).unwrap_or(usage.waf);
     let drive_writes_per_day =
         sheet.stack.profile.wear.rated_dwpd.unwrap_or(usage.drive_writes_per_day);
     Use { waf: waf.max(1.0), drive_writes_per_day, ..usage }
@@ -88,7 +88,7 @@ fn endurance(sheet: &Sheet) -> Answer {
     let media = media_endurance(profile);
     let mut random = None;
     for (measure, record) in sheet.of(Question::Relation) {
-        let waf = record.waf_steady.or(record.waf).filter(|waf| *waf > 0.0);
+        let waf = record.lasting.waf.filter(|waf| *waf > 0.0);
         let Some((media, waf)) = media.zip(waf) else { continue };
         let bytes = media.host_bytes(waf);
         let dwpd = bytes / (profile.capacity.as_f64() * 365.0 * years);
