@@ -5,6 +5,7 @@
 
 mod drive;
 mod file;
+mod handles;
 mod help;
 mod interrupt;
 mod lab;

@@ -8,7 +8,7 @@ use thermocline_record::{LatencyNs, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
 use crate::lab::args::in_arguments;
-use crate::tenants;
+use crate::{handles, tenants};
 
 /// Whether tables are as wide as their cells. Set once, from the command line.
 static WIDE: OnceLock<bool> = OnceLock::new();
@@ -205,6 +205,7 @@ pub fn show(records: &[RunRecord]) -> String {
         std::iter::once(String::new()).chain(records.iter().map(|r| r.stack.clone())).collect();
     let mut text = format!("{}\n{}\n", workload(&records[0]), draw(&heads, &rows(records)));
     records.iter().filter_map(tenants::show).for_each(|table| text += &table);
+    records.iter().filter_map(handles::show).for_each(|table| text += &table);
     for record in records {
         if let Some(life) = &record.life {
             text += &format!("{}: {}\n", record.stack, life.verdict);

@@ -16,6 +16,7 @@
 
 mod frontiers;
 mod ftl;
+mod handle_accounts;
 mod map;
 mod packed;
 pub mod placement;
@@ -26,6 +27,7 @@ pub mod victim;
 
 pub use frontiers::{Frontiers, set_aside};
 pub use ftl::{Erased, Ftl, Media, NoMedia, OutOfUnits};
+pub use handle_accounts::{HandleAccount, HandleAccounts};
 pub use map::Map;
 pub use packed::Packed;
 pub use reverse_map::ReverseMap;

@@ -7,8 +7,8 @@ use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
 use thermocline_nand::{AgesAndLoss, Counters, Drive, Kind, Profile, RefreshLimits, UnitView};
 use thermocline_record::{
-    DeviceInfo, FastDevice, FdpStats, Lasting, Life, MediaBytes, RunRecord, SCHEMA, STEADY,
-    SteadyState, Units,
+    DeviceInfo, FastDevice, FdpStats, Lasting, LatencyNs, Life, MediaBytes, RunRecord, SCHEMA,
+    STEADY, SteadyState, Units,
 };
 use thermocline_types::{Bytes, Setting, Time};
 
@@ -106,12 +106,8 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
     }
     let (steady_state, steady, over) = steady_window(outcome);
     let [waf, alwa, dlwa] = run.amplification();
-    let [lasting_waf, lasting_alwa, lasting_dlwa] = steady.amplification();
-    let reached = |ratio: Option<f64>| ratio.filter(|_| steady_state.reached);
-    let last = |part| {
-        let before = outcome.meter.before_last(part, &outcome.end);
-        outcome.end.since(&before).amplification()[0]
-    };
+    let lasting = lasting(&steady, over);
+    let steady_ratio = |ratio: Option<f64>| ratio.filter(|_| steady_state.reached);
     let timed = outcome.drive.is_timed();
     Ok(RunRecord {
         schema: SCHEMA.into(),
@@ -120,6 +116,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         device: device(outcome, &outcome.stack.profile, outcome.drive),
         fast: fast(outcome, &run, &steady, &steady_state),
         tenants: tenants::tenants(outcome, &run)?,
+        handles: drives::handles(outcome),
         workload: outcome.workload.info.clone(),
         config: config(outcome),
         seed: outcome.settings.seed,
@@ -137,28 +134,18 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         alwa,
         dlwa,
         waf,
-        alwa_steady: reached(lasting_alwa),
-        dlwa_steady: reached(lasting_dlwa),
-        waf_steady: reached(lasting_waf),
-        waf_last_half: last(2),
-        waf_last_quarter: last(4),
-        lasting: Lasting {
-            waf: lasting_waf,
-            alwa: lasting_alwa,
-            dlwa: lasting_dlwa,
-            over: over.to_owned(),
-        },
+        alwa_steady: steady_ratio(lasting.alwa),
+        dlwa_steady: steady_ratio(lasting.dlwa),
+        waf_steady: steady_ratio(lasting.waf),
+        waf_last_half: last_waf(outcome, 2),
+        waf_last_quarter: last_waf(outcome, 4),
+        lasting,
         life: lifetime(outcome, &steady, &steady_state),
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
         command: None,
         spec: None,
-        latency_ns: outcome.meter.latencies().map(|latencies| {
-            let below =
-                outcome.waits.filter(|_| latencies.iter().any(|(name, _)| *name == "flush"));
-            let below = below.into_iter().flat_map(Waits::latencies);
-            latencies.into_iter().chain(below).map(|(name, took)| (name.to_owned(), took)).collect()
-        }),
+        latency_ns: latencies(outcome),
         heating: heat::heating(outcome),
         read_attempts: attempts::of(outcome, &run),
         bandwidth: (timed && outcome.simulated > Time::ZERO)
@@ -174,6 +161,26 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
             / outcome.cpu_seconds.max(1e-9),
         peak_rss_bytes: cost::peak_rss_bytes(),
     })
+}
+
+/// Latency of requests by kind, and below a log that of what its flushes wait for.
+fn latencies(outcome: &Outcome) -> Option<BTreeMap<String, LatencyNs>> {
+    let latencies = outcome.meter.latencies()?;
+    let below = outcome.waits.filter(|_| latencies.iter().any(|(name, _)| *name == "flush"));
+    let below = below.into_iter().flat_map(Waits::latencies);
+    Some(latencies.into_iter().chain(below).map(|(name, took)| (name.to_owned(), took)).collect())
+}
+
+/// The ratios of the counters of the part called `over`.
+fn lasting(counters: &ByteCounts, over: &str) -> Lasting {
+    let [waf, alwa, dlwa] = counters.amplification();
+    Lasting { waf, alwa, dlwa, over: over.to_owned() }
+}
+
+/// Write amplification over the last `part`-th of the host bytes.
+fn last_waf(outcome: &Outcome, part: u64) -> Option<f64> {
+    let before = outcome.meter.before_last(part, &outcome.end);
+    outcome.end.since(&before).amplification()[0]
 }
 
 /// How long the product lasts at the write amplification of the `steady` window.
@@ -223,8 +230,8 @@ fn provisional(mut life: Life, state: &SteadyState) -> Life {
     life
 }
 
-/// The steady window, its counters and its name: from the first steady round to the end. Before steady state it is the later half
-/// of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
+/// The steady window, its counters and its name: from the first steady round to the end. Before steady state it is the
+/// later half of the passes over a trace (of one pass, all of it), or the second half of what a generator wrote.
 fn steady_window(outcome: &Outcome) -> (SteadyState, ByteCounts, &'static str) {
     let (start, rounds) = outcome.meter.rounds();
     let wafs = round_wafs(start, rounds);

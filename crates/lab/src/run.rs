@@ -45,7 +45,10 @@ pub fn run(
         let (config, blocks) = (plan.config.clone(), plan.blocks);
         return run_on(plan.build()?, Some((&config, blocks)), workload, stack, settings, progress);
     }
-    let drive = build(workload, stack, settings)?;
+    let mut drive = build(workload, stack, settings)?;
+    if stack.layer == Layer::Tag {
+        drive.follow_handles();
+    }
     let tags = Tags::new(stack, workload, drive.cut())?;
     run_on(DriveTarget::new(drive, tags), None, workload, stack, settings, progress)
 }

@@ -1,7 +1,7 @@
 //! Any drive, as the host sees it.
 
-use thermocline_ftl::UnitState;
 use thermocline_ftl::placement::Below;
+use thermocline_ftl::{HandleAccount, HandleAccounts, UnitState};
 use thermocline_types::{Bytes, Request, Time, UnitId};
 
 use crate::aged::AgesAndLoss;
@@ -297,6 +297,25 @@ impl Drive {
         match self {
             Drive::Striped(drives) => drives.programmed_by_owner(),
             _ => self.media().owners().map(|owners| owners.programmed().to_vec()),
+        }
+    }
+
+    /// From now on, follows through which placement handles data is written and invalidated, where the drive has
+    /// several.
+    pub fn follow_handles(&mut self) {
+        if let Drive::Mapped(drive) = self
+            && let Ok(handles @ 2..) = u8::try_from(drive.placement_handles())
+        {
+            drive.media_mut().follow_handles(handles);
+        }
+    }
+
+    /// Mapping units written and copied by placement handle so far; empty where handles are not followed.
+    #[must_use]
+    pub fn handle_accounts(&self) -> &[HandleAccount] {
+        match self {
+            Drive::Mapped(drive) => drive.media().handles().map_or(&[], HandleAccounts::accounts),
+            _ => &[],
         }
     }
 

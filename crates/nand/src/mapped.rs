@@ -327,7 +327,10 @@ impl Mapped {
         }
         let written = match &mut self.slc {
             Some(slc) => slc.write(write.lba, &mut self.ftl, &mut self.media).map(|_| ()),
-            None => self.ftl.write(write.lba, write.handle, &mut self.media),
+            None => {
+                self.media.write_with(write.handle);
+                self.ftl.write(write.lba, write.handle, &mut self.media)
+            }
         };
         written.map_err(|_| DriveError::EndOfLife)?;
         self.counters.media[Cause::Host.index()] += host;
@@ -360,6 +363,7 @@ impl Mapped {
                 slc.trim(lba);
             }
             self.ftl.trim(lba);
+            self.media.trim(lba);
         }
     }
 

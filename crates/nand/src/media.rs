@@ -1,6 +1,6 @@
 //! Dies as the translation layer acts on them: pages fill, are programmed, read and erased; time passes, wear adds up.
 
-use thermocline_ftl::{Erased, Shape};
+use thermocline_ftl::{Erased, HandleAccounts, Shape};
 use thermocline_types::{Bytes, Cause, Lba, Pba, Time, UnitId};
 
 use crate::aged::{Legibility, Loss, ReadAttempts};
@@ -46,7 +46,10 @@ pub struct NandArray {
     losses: Loss,
     /// Owners of the data, if tracked.
     owners: Option<Box<Owners>>,
-    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners nor failures.
+    /// Copies by placement handle, if tracked.
+    handles: Option<Box<HandleAccounts>>,
+    /// Whether nothing here is interested in what is programmed: neither time nor ages nor owners nor handles nor
+    /// failures.
     is_bare: bool,
 }
 
@@ -118,6 +121,7 @@ impl NandArray {
             ages: profile.refresh.is_some().then(|| Ages::new(cut.shape.units())),
             losses: Loss::default(),
             owners: None,
+            handles: None,
             is_bare: timeline.is_none()
                 && profile.refresh.is_none()
                 && profile.wear.program_failures == 0.0,
@@ -128,6 +132,33 @@ impl NandArray {
     pub(crate) fn follow(&mut self, owners: Owners) {
         self.owners = Some(Box::new(owners));
         self.is_bare = false;
+    }
+
+    /// From now on, follows through which of `handles` data is written and invalidated.
+    pub(crate) fn follow_handles(&mut self, handles: u8) {
+        self.handles = Some(Box::new(HandleAccounts::new(self.shape, handles)));
+        self.is_bare = false;
+    }
+
+    /// Copies by placement handle, if tracked.
+    pub(crate) fn handles(&self) -> Option<&HandleAccounts> {
+        self.handles.as_deref()
+    }
+
+    /// The host writes with `handle` next.
+    #[inline]
+    pub(crate) fn write_with(&mut self, handle: u16) {
+        if let Some(handles) = &mut self.handles {
+            handles.write_with(handle);
+        }
+    }
+
+    /// The host trimmed `lba`.
+    #[inline]
+    pub(crate) fn trim(&mut self, lba: Lba) {
+        if let Some(handles) = &mut self.handles {
+            handles.trim(lba);
+        }
     }
 
     /// Owners of the data, if tracked.
@@ -472,6 +503,9 @@ impl thermocline_ftl::Media for NandArray {
         if let Some(owners) = &mut self.owners {
             owners.program(lba, self.block, cause);
         }
+        if let Some(handles) = &mut self.handles {
+            handles.program(pba, lba, cause);
+        }
         let page = self.page(pba);
         if self.shape.offset(pba) == 0 {
             self.each_ages(|ages| ages.begin(page.unit));
@@ -516,6 +550,9 @@ impl thermocline_ftl::Media for NandArray {
 
     #[inline]
     fn erase(&mut self, unit: UnitId, erases: u32) -> Erased {
+        if let Some(handles) = &mut self.handles {
+            handles.erase(unit, erases);
+        }
         if self.endurance.is_failing(unit) {
             return self.wear(unit, erases);
         }

@@ -51,6 +51,9 @@ pub struct RunRecord {
     /// What each tenant asked for and got, of a workload with at least two; absent where it was not followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Tenants>,
+    /// Bytes of each placement handle that was written with, where several are followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handles: Vec<HandleFigures>,
     /// The workload as replayed.
     pub workload: WorkloadInfo,
     /// Every setting that shaped the run, by key.
@@ -243,6 +246,25 @@ pub struct MediaBytes {
     pub absorbed_in_buffer: u64,
     /// Host bytes still in the write buffer at the end.
     pub left_in_buffer: u64,
+}
+
+/// Bytes written with one placement handle of a drive, and copies of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HandleFigures {
+    /// The handle.
+    pub handle: u16,
+    /// Bytes programmed for writes of the host with it.
+    pub host_bytes_programmed: u64,
+    /// Bytes of its blocks that the drive copied.
+    pub bytes_relocated: u64,
+    /// The part of them that its own invalidations caused, in proportion to the invalid blocks of each unit.
+    pub bytes_relocated_by_own: u64,
+    /// The part of them that invalidations through other handles caused.
+    pub bytes_relocated_by_others: u64,
+    /// Bytes of blocks of other handles whose copies its invalidations caused.
+    pub bytes_relocated_of_others: u64,
+    /// (`host_bytes_programmed` + `bytes_relocated`) / `host_bytes_programmed`; `None` without writes.
+    pub waf: Option<f64>,
 }
 
 /// Ratios of the part of a run that stands for a longer one.

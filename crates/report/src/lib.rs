@@ -13,6 +13,7 @@ mod data;
 mod facts;
 mod figure;
 mod finding;
+mod handles;
 mod life;
 mod page;
 mod palette;

@@ -5,7 +5,7 @@ use thermocline_record::RunRecord;
 use crate::data::{Run, runs};
 use crate::plots::{self, PlotPage};
 use crate::text::{data, duration, escape};
-use crate::{bytes, facts, figure, finding, life, svg, table, tenants, units};
+use crate::{bytes, facts, figure, finding, handles, life, svg, table, tenants, units};
 
 const STYLE: &str = include_str!("../assets/report.css");
 /// The page may use its own styles only. Loading and scripts are forbidden.
@@ -87,6 +87,7 @@ fn sections(runs: &[Run<'_>], workload: Option<&PlotPage>) -> String {
         finding::section(runs),
         table::section(runs),
         tenants::section(runs),
+        handles::section(runs),
         life::section(runs),
         workload.map_or_else(String::new, workload_section),
         bytes::section(runs),

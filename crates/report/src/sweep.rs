@@ -36,11 +36,7 @@ struct Figure {
 
 /// Figures in the order shown. Ratios of a run that was not steady are those of the whole run, marked `~`.
 const FIGURES: [Figure; 4] = [
-    Figure {
-        title: "Write amplification (media / host)",
-        of: |r| r.lasting.waf,
-        ramp: &VALID,
-    },
+    Figure { title: "Write amplification (media / host)", of: |r| r.lasting.waf, ramp: &VALID },
     Figure {
         title: "Life, median years",
         of: |r| r.life.as_ref().map(|life| life.years_p50),

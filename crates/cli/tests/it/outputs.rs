@@ -68,11 +68,40 @@ fn tenants_have_a_table_of_their_own() {
     assert!(below.contains("nobody's"), "headers and maps:\n{below}");
 }
 
+/// A tenant that writes in order has fewer copies than one that writes everywhere; the accounts add up.
+#[test]
+fn copies_are_on_the_accounts_of_placement_handles() {
+    let folder = scratch();
+    let tenants = "tenant = [{ name = 'order', workload = 'seq', span = '50%' }, \
+                   { name = 'all over', workload = 'uniform' }]";
+    write(folder.path(), "two.toml", tenants);
+    let run = "run --stack tag:pm9d3 --workload two.toml --span 128MiB --drive-writes 8";
+    let record = lab_in(folder.path(), &format!("{run} --json --report page.html")).json();
+    let handles = record["handles"].as_array().expect("handles");
+    let sum = |key: &str| handles.iter().map(|h| h[key].as_u64().expect("bytes")).sum::<u64>();
+    let media = &record["media_bytes_written"];
+    let relocated = media["by_cause"]["relocation"].as_u64().expect("bytes");
+    assert!(relocated > 0);
+    assert_eq!(sum("bytes_relocated"), relocated);
+    assert_eq!(sum("bytes_relocated_by_own") + sum("bytes_relocated_by_others"), relocated);
+    assert_eq!(sum("host_bytes_programmed") + relocated, media["total"].as_u64().expect("bytes"));
+    let others = sum("bytes_relocated_by_others").abs_diff(sum("bytes_relocated_of_others"));
+    assert!(others <= 2, "rounded: {others}");
+    let waf = |index: usize| handles[index]["waf"].as_f64().expect("it wrote");
+    assert!(handles.len() == 2 && waf(0) < waf(1), "{handles:?}");
+    let table = lab_in(folder.path(), run).ok();
+    assert!(table.contains("tag:pm9d3 by placement handle"), "{table}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    assert!(page.contains("Placement handles"));
+    let raw = run.replace("tag:", "raw:");
+    assert!(!lab_in(folder.path(), &raw).ok().contains("by placement handle"));
+}
+
 #[test]
 fn a_short_run_is_called_transient_and_a_long_one_is_not() {
     let run = "run --stack raw:ideal --workload uniform --span 64MiB --drive-writes";
     let short = lab(&format!("{run} 1")).ok();
-    for part in ["transient", "over the                       later half", "last half / quarter"] {
+    for part in ["transient", "over the  ", "later half", "last half / quarter"] {
         assert!(short.contains(part), "{part} is not in {short}");
     }
     let long = lab(&format!("{run} 8")).ok();

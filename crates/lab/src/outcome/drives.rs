@@ -1,11 +1,13 @@
 //! Several drives side by side: what went through each.
 
+use thermocline_ftl::HandleAccount;
 use thermocline_nand::{BusyTimes, Counters, Drive, HostLimits};
-use thermocline_record::DriveBytes;
+use thermocline_record::{DriveBytes, HandleFigures};
 use thermocline_types::Time;
 
 use super::{Outcome, media};
 use crate::Error;
+use crate::meter::ratio;
 use crate::stack::DriveArray;
 
 /// What a drive had done when measurement began.
@@ -16,6 +18,8 @@ pub struct Before {
     pub each: Vec<Counters>,
     /// How long heat had held it back.
     pub throttled: Time,
+    /// What was written and copied by placement handle.
+    pub handles: Vec<HandleAccount>,
 }
 
 impl Before {
@@ -23,7 +27,8 @@ impl Before {
     pub fn of(drive: &Drive) -> Before {
         let each = drive.side_by_side().iter().map(Drive::counters).collect();
         let throttled = drive.warmth().map_or(Time::ZERO, |warmth| warmth.throttled);
-        Before { busy: drive.busy(), each, throttled }
+        let handles = drive.handle_accounts().to_vec();
+        Before { busy: drive.busy(), each, throttled, handles }
     }
 }
 
@@ -43,6 +48,29 @@ pub fn each(outcome: &Outcome) -> Result<Vec<DriveBytes>, Error> {
         })
     };
     drives.map(bytes).collect()
+}
+
+/// Bytes by placement handle while the drive was measured, of handles that were written with or whose data was copied.
+pub fn handles(outcome: &Outcome) -> Vec<HandleFigures> {
+    let unit = outcome.drive.cut().mapping_unit;
+    let accounts = outcome.drive.handle_accounts().iter().zip(&outcome.before.handles);
+    let figures = accounts.zip(0..).map(|((now, before), handle)| {
+        let [host, copied] = [now.host - before.host, now.copied - before.copied];
+        let own = now.copied_by_own - before.copied_by_own;
+        let of_others = now.copied_of_others - before.copied_of_others;
+        let bytes = |blocks: f64| (blocks * unit.as_f64()).round() as u64;
+        let (relocated, by_own) = (copied * unit.0, bytes(own).min(copied * unit.0));
+        HandleFigures {
+            handle,
+            host_bytes_programmed: host * unit.0,
+            bytes_relocated: relocated,
+            bytes_relocated_by_own: by_own,
+            bytes_relocated_by_others: relocated - by_own,
+            bytes_relocated_of_others: bytes(of_others),
+            waf: ratio(host + copied, host),
+        }
+    });
+    figures.filter(|one| one.host_bytes_programmed + one.bytes_relocated > 0).collect()
 }
 
 /// Explains which figures are for all drives together and which for one drive.

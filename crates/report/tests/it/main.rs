@@ -5,7 +5,9 @@ mod sample;
 use std::path::Path;
 
 use sample::{Shape, record, three};
-use thermocline_record::{DeviceSeries, OwnedBytes, RunRecord, TenantFigures, Tenants};
+use thermocline_record::{
+    DeviceSeries, HandleFigures, OwnedBytes, RunRecord, TenantFigures, Tenants,
+};
 use thermocline_report::render;
 
 /// The page without its style and footer: what is read.
@@ -125,6 +127,29 @@ fn tenants_have_a_table_and_runs_without_them_none() {
         assert!(section.contains(part), "`{part}` is missing:\n{section}");
     }
     assert!(!prose(&render("None", &[one(4)])).contains("id=\"tenants\""));
+}
+
+#[test]
+fn placement_handles_have_a_table_where_there_are_several() {
+    let handle = |handle, others| HandleFigures {
+        handle,
+        host_bytes_programmed: 3 << 30,
+        bytes_relocated: 1 << 30,
+        bytes_relocated_by_own: 0,
+        bytes_relocated_by_others: 1 << 30,
+        bytes_relocated_of_others: others,
+        waf: Some(4.0 / 3.0),
+    };
+    let run = RunRecord { handles: vec![handle(0, 0), handle(2, 5 << 20)], ..one(4) };
+    let page = render("Handles", &[run]);
+    let section = prose(&page).split("id=\"handles\"").nth(1).expect("a section");
+    for part in
+        ["<th scope=\"row\">2</th>", "<td>1.33</td>", "<td>1.00 GiB</td>", "<td>5.00 MiB</td>"]
+    {
+        assert!(section.contains(part), "`{part}` is missing:\n{section}");
+    }
+    let single = RunRecord { handles: vec![handle(0, 0)], ..one(4) };
+    assert!(!prose(&render("One", &[single])).contains("id=\"handles\""));
 }
 
 #[test]

@@ -85,6 +85,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         fast: None,
         drives: Vec::new(),
         tenants: None,
+        handles: Vec::new(),
         heating: None,
         read_attempts: None,
         media_bytes_patrolled: None,
@@ -115,26 +116,11 @@ pub fn record(shape: &Shape) -> RunRecord {
         waf_steady: shape.steady.then_some(shape.waf),
         waf_last_half: Some(shape.waf),
         waf_last_quarter: Some(shape.waf),
-        lasting: Lasting {
-            waf: Some(shape.waf),
-            alwa: Some(1.0),
-            dlwa: Some(shape.waf),
-            over: if shape.steady { STEADY } else { "later half" }.to_owned(),
-        },
+        lasting: lasting(shape, waf),
         steady_state: steady_state(shape, host),
         fdp: None,
         latency_ns: shape.timed.then(|| latencies(shape.waf)),
-        bandwidth: shape.timed.then(|| Bandwidth {
-            seconds: 180.0,
-            seconds_to_media: None,
-            host_write_bytes_per_second: 4.1e9 / shape.waf,
-            host_read_bytes_per_second: 1.4e9 / shape.waf,
-            media_write_bytes_per_second: 4.1e9,
-            requests_per_second: 1e6 / shape.waf,
-            queue_depth: Some(32),
-            limit: Some("dies".to_owned()),
-            ..Bandwidth::default()
-        }),
+        bandwidth: shape.timed.then(|| bandwidth(shape)),
         life: shape.life.map(life),
         series,
         device_series: Vec::new(),
@@ -143,6 +129,25 @@ pub fn record(shape: &Shape) -> RunRecord {
         notes: vec!["Capacity is scaled down from the product's; ratios are kept.".to_owned()],
         host_blocks_per_cpu_second: 8.3e6,
         peak_rss_bytes: 210 << 20,
+    }
+}
+
+fn lasting(shape: &Shape, waf: f64) -> Lasting {
+    let (waf, over) = if shape.steady { (shape.waf, STEADY) } else { (waf, "whole run") };
+    Lasting { waf: Some(waf), alwa: Some(1.0), dlwa: Some(waf), over: over.to_owned() }
+}
+
+fn bandwidth(shape: &Shape) -> Bandwidth {
+    Bandwidth {
+        seconds: 180.0,
+        seconds_to_media: None,
+        host_write_bytes_per_second: 4.1e9 / shape.waf,
+        host_read_bytes_per_second: 1.4e9 / shape.waf,
+        media_write_bytes_per_second: 4.1e9,
+        requests_per_second: 1e6 / shape.waf,
+        queue_depth: Some(32),
+        limit: Some("dies".to_owned()),
+        ..Bandwidth::default()
     }
 }
 

@@ -85,8 +85,7 @@ type Words =
     (&'static str, &'static str, &'static str, (&'static str, fn(&RunRecord) -> Option<f64>));
 
 /// The compared figures: WAF, time for each 4 KiB, and 99th percentile of read latency.
-const WAF: (&str, fn(&RunRecord) -> Option<f64>) =
-    ("WAF", |record| record.lasting.waf);
+const WAF: (&str, fn(&RunRecord) -> Option<f64>) = ("WAF", |record| record.lasting.waf);
 const SLOWNESS: (&str, fn(&RunRecord) -> Option<f64>) =
     ("us for each 4 KiB", |record| Some(4096.0 * 1e6 / late_rate(record)));
 const READ_TIME: (&str, fn(&RunRecord) -> Option<f64>) =

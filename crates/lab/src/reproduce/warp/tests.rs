@@ -3,6 +3,9 @@
 use std::num::NonZeroU32;
 
 use tempfile::TempDir;
+use thermocline_ftl::placement::{Handles, Isolation};
+use thermocline_ftl::victim::Victim;
+use thermocline_ftl::{Ftl, HandleAccount, HandleAccounts, Shape};
 
 use super::load::{Load, Order, Span, Stream, Writes};
 use super::{Prediction, predict};
@@ -137,4 +140,41 @@ fn shares_are_kept() {
     let first = of_first(10_000);
     assert!((2_300..2_700).contains(&first), "{first}");
     assert_eq!(of_first(10_000), 10_000);
+}
+
+/// The adversarial load of three streams with a handle each: the overwriter has the addresses of the stream in order,
+/// so that it causes copies of that stream's data.
+#[test]
+fn an_overwriter_is_noisy_for_the_stream_whose_data_it_overwrites() {
+    let exported = 1 << 17;
+    let shape = Shape::new(exported, 600, 256).unwrap();
+    let stream = |first, blocks, order, handle| {
+        let span = Span { first, blocks };
+        Stream { span, order, handle, burst: 1 }
+    };
+    let front = exported * 9 / 10;
+    let streams = vec![
+        stream(0, front, Order::Sequential, 0),
+        stream(0, front, Order::Uniform, 2),
+        stream(front, exported - front, Order::Uniform, 1),
+    ];
+    let third = vec![1.0 / 3.0; 3];
+    let fill = (1.0, vec![0.9, 0.0, 0.1]);
+    let load = Load { streams, shares: vec![fill, (f64::INFINITY, third)], about: String::new() };
+    let placement = Handles::new(1, 3, Isolation::Initially);
+    let mut ftl = Ftl::new(shape, placement, Victim::Greedy, 1).unwrap();
+    let (mut accounts, mut writes) =
+        (HandleAccounts::new(shape, 3), Writes::new(&load, exported, 1));
+    for _ in 0..8 * exported {
+        let (lba, handle) = writes.next();
+        accounts.write_with(handle);
+        ftl.write(lba, handle, &mut accounts).unwrap();
+    }
+    let [order, random, overwriter] = accounts.accounts() else { panic!("three handles") };
+    let by_others = order.copied as f64 - order.copied_by_own;
+    assert!(by_others > 0.5 * order.copied as f64, "{order:?}");
+    assert!(overwriter.copied_of_others > order.copied_of_others, "{overwriter:?} {order:?}");
+    assert!(overwriter.copied_of_others > random.copied_of_others, "{overwriter:?} {random:?}");
+    let waf = |of: &HandleAccount| 1.0 + of.copied as f64 / of.host as f64;
+    assert!(waf(order) > 1.5, "in order, and yet copied: {order:?}");
 }
