@@ -99,8 +99,8 @@ enum Command {
         #[arg(long)]
         fast: bool,
     },
-    /// Reruns published experiments and writes the table of truth into `docs/use/TRUTH.md`: of all, a quarter of
-    /// an hour.
+    /// Reruns published experiments and writes the table of truth, and its summary into `docs/use/VALIDATION.md`: of
+    /// all, a quarter of an hour.
     Validation {
         /// Experiments to rerun. All other rows stay; the errors at the top are of all rows.
         #[arg(value_name = "EXPERIMENT")]

@@ -10,7 +10,9 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment};
 use serde::Serialize;
 use thermocline_lab::reproduce::kept::{KeptResults, Place};
-use thermocline_lab::reproduce::point::{Errors, Point, Row, table as point_table};
+use thermocline_lab::reproduce::point::{
+    Errors, Point, Row, read, summary, table as point_table, to_csv,
+};
 use thermocline_lab::reproduce::{EXPERIMENTS, Experiment, Figure, FiguresDrawn, Options, Takes};
 use thermocline_lab::spec::hash_of;
 use thermocline_report::{BarChart, Origin, TextTable};
@@ -56,15 +58,16 @@ pub struct ReproduceArgs {
     /// Measure again, and use no results kept from earlier
     #[arg(long)]
     fresh: bool,
-    /// Print the table of truth only, as Markdown: published values, ours, differences and what explains them
+    /// Print the table of truth only, as Markdown: a figure for each document, the largest differences, and each
+    /// published value with ours and what explains the difference
     #[arg(long)]
     points: bool,
-    /// With --points: put these rows in place of the same experiments' in the table of this file, the others as there
+    /// With --points: put these rows in place of the same experiments' in this CSV, and print the summary of all
     #[arg(long, value_name = "FILE", requires = "points", conflicts_with = "json")]
     into: Option<PathBuf>,
     /// Folder with the runs that `warp` predicts: logs.csv, and curves/ID.csv of each
     #[arg(long, value_name = "DIR",
-        conflicts_with_all = ["traces", "quick", "fresh", "points", "into", "report"])]
+        conflicts_with_all = ["traces", "quick", "fresh", "report"])]
     logs: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
@@ -112,7 +115,8 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
     };
     chosen.iter().try_for_each(|experiment| experiment.check(&options))?;
     args.report.iter().try_for_each(|path| file::check(path))?;
-    let kept = args.into.as_deref().map(|path| kept(path, &chosen)).transpose()?;
+    let names: Vec<&str> = chosen.iter().map(|experiment| experiment.name).collect();
+    let kept = args.kept(&names)?;
     let mut out = std::io::stdout().lock();
     let (mut page, mut notes) = (plots::Charts::default(), Vec::new());
     let mut points = Vec::new();
@@ -143,7 +147,7 @@ pub fn reproduce(args: &ReproduceArgs) -> anyhow::Result<()> {
         }
     }
     if args.points || args.experiments.iter().any(|name| name == "all") {
-        show_points(points, kept.unwrap_or_default(), args, &mut out)?;
+        show_points(points, kept, args, &mut out)?;
     }
     let title = format!("Thermocline: {}", args.experiments.join(", "));
     let introduction =
@@ -203,6 +207,11 @@ fn quick_terms(experiment: &Experiment) -> &'static str {
 }
 
 impl ReproduceArgs {
+    /// The rows of the table that the points go into, without those of the experiments called `chosen`.
+    fn kept(&self, chosen: &[&str]) -> anyhow::Result<Vec<Row>> {
+        Ok(self.into.as_deref().map(|path| kept(path, chosen)).transpose()?.unwrap_or_default())
+    }
+
     /// The source of the figures of `experiment`, and the command that repeats only this experiment.
     fn origin(&self, experiment: &Experiment) -> Origin {
         let mut command =
@@ -229,7 +238,15 @@ fn show_points(
     if !args.json {
         let place = |row: &Row| EXPERIMENTS.iter().position(|of| of.name == row.experiment());
         rows.sort_by_key(place);
-        return Ok(write!(out, "{}", point_table(&rows))?);
+        let text = match &args.into {
+            None => point_table(&rows),
+            Some(path) => {
+                let written = std::fs::write(path, to_csv(&rows));
+                written.with_context(|| format!("cannot write {}", path.display()))?;
+                summary(&rows)
+            }
+        };
+        return Ok(write!(out, "{text}")?);
     }
     let errors = Errors::of(&rows);
     let (schema, seed, quick) = ("thermocline.points/1", args.seed, args.quick);
@@ -237,14 +254,15 @@ fn show_points(
     Ok(writeln!(out, "{}", serde_json::to_string_pretty(&truth)?)?)
 }
 
-/// Rows of the table in `path`, without the rows of `chosen` experiments.
-fn kept(path: &Path, chosen: &[&Experiment]) -> anyhow::Result<Vec<Row>> {
+/// Rows of the table in `path`, without the rows of the experiments called `chosen`.
+fn kept(path: &Path, chosen: &[&str]) -> anyhow::Result<Vec<Row>> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-    let mut rows = Row::read(&text).with_context(|| path.display().to_string())?;
+    let mut rows = read(&text).with_context(|| path.display().to_string())?;
     ensure!(!rows.is_empty(), "{}: there is no table of truth in it", path.display());
-    rows.retain(|row| !chosen.iter().any(|experiment| experiment.name == row.experiment()));
-    let unknown = rows.iter().find(|row| Experiment::find(row.experiment()).is_none());
+    rows.retain(|row| !chosen.contains(&row.experiment()));
+    let is_known = |name: &str| name == warp::NAME || Experiment::find(name).is_some();
+    let unknown = rows.iter().find(|row| !is_known(row.experiment()));
     ensure!(
         unknown.is_none(),
         "{}: `{}` is no experiment",

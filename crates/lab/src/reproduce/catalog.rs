@@ -39,7 +39,7 @@ macro_rules! of {
 }
 
 /// Every experiment, in the order of the table of truth.
-const FILES: [(&str, &str, Measure); 24] = [
+const FILES: [(&str, &str, Measure); 23] = [
     of!("uniform-greedy", Figures(uniform::greedy)),
     of!("uniform-fifo", Figures(uniform::fifo)),
     of!("ftlsim", Figures(uniform::ftlsim)),
@@ -50,7 +50,6 @@ const FILES: [(&str, &str, Measure); 24] = [
     of!("micron-zero-op", Runs),
     of!("micron-zones", Figures(micron_zones::zones)),
     of!("lsm-zgc", Figures(lsm_zgc::collections)),
-    of!("lsm-zgc-log", Figures(lsm_zgc::engine)),
     of!("snia-bandwidth", Runs),
     of!("snia-controllers", Runs),
     of!("snia-pathological", Drawn(snia::pathological)),

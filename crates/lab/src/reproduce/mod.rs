@@ -16,7 +16,6 @@ mod refresh;
 mod snia;
 mod uniform;
 pub mod warp;
-mod zones;
 
 use std::path::PathBuf;
 

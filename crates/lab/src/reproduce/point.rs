@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Figure;
 use super::catalog::{Text, text};
 
-pub use table::{Errors, Row, RowError, table};
+pub use table::{Errors, Row, RowError, read, summary, table, to_csv};
 
 /// What kind of thing published a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -65,11 +65,6 @@ pub const MICRON: Document =
     Document { name: "Micron, Accelerating Flash, 2021", evidence: Evidence::Device };
 /// LSM_ZGC on a zoned prototype.
 pub const CHOI: Document = Document { name: "Choi, HotStorage 2020", evidence: Evidence::Device };
-/// What dies, buses and a link can do, reconstructed from the charts of a tutorial.
-pub const THATCHER: Document = Document {
-    name: "Thatcher, SNIA tutorial, 2009 (closed form, reconstructed)",
-    evidence: Evidence::ClosedForm,
-};
 /// AutoStream on multi-stream drives.
 pub const AUTOSTREAM: Document =
     Document { name: "Samsung, AutoStream, 2017", evidence: Evidence::Device };
@@ -82,9 +77,27 @@ pub const CSAL: Document =
 pub const REVIEWS: Document =
     Document { name: "reviews of the Intel SSD 660p, 2018", evidence: Evidence::Device };
 
-/// Every document that a row may be of.
-pub const DOCUMENTS: [Document; 10] =
-    [DESNOYERS, FTLSIM, RAGHAV, CACHELIB, MICRON, CHOI, THATCHER, AUTOSTREAM, CSAL, REVIEWS];
+/// Counters of two drives with placement handles, as `nvme fdp stats` printed them.
+pub const WARP_DRIVES: Document =
+    Document { name: "WARP, FAST 2026: drives", evidence: Evidence::Device };
+/// The first open emulator of such drives.
+pub const WARP_EMULATOR: Document =
+    Document { name: "WARP, FAST 2026: emulator", evidence: Evidence::Simulator };
+
+/// Every document that a row may be of, in the order of the summary.
+pub const DOCUMENTS: [Document; 11] = [
+    DESNOYERS,
+    FTLSIM,
+    RAGHAV,
+    CACHELIB,
+    WARP_DRIVES,
+    WARP_EMULATOR,
+    MICRON,
+    AUTOSTREAM,
+    CSAL,
+    CHOI,
+    REVIEWS,
+];
 
 /// How a published value is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

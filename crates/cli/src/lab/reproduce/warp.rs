@@ -10,12 +10,12 @@ use serde::Serialize;
 use thermocline_lab::counters::median;
 use thermocline_lab::reproduce::warp::{Prediction, SOURCE, predict};
 
-use super::ReproduceArgs;
+use super::{ReproduceArgs, show_points};
 use crate::progress::Progress;
 use crate::table::draw;
 
 /// Name on the command line.
-const NAME: &str = "warp";
+pub const NAME: &str = "warp";
 
 #[derive(Serialize)]
 struct Outcome<'a> {
@@ -58,6 +58,10 @@ pub fn warp(folder: &Path, args: &ReproduceArgs) -> anyhow::Result<()> {
     let rows = predict(folder, args.seed, &progress);
     drop(bar);
     let rows = rows.with_context(|| format!("the runs in {}", folder.display()))?;
+    if args.points {
+        let points = rows.iter().map(Prediction::point).collect();
+        return show_points(points, args.kept(&[NAME])?, args, &mut std::io::stdout().lock());
+    }
     let mut errors: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for row in &rows {
         errors.entry(&row.kind).or_default().push(row.curve.median_error);

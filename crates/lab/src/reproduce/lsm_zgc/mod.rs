@@ -1,7 +1,6 @@
 //! Garbage collection of a zoned drive by levels (LSM_ZGC) against copying block by block.
 
 mod collection;
-mod engine;
 mod knob;
 mod population;
 
@@ -21,11 +20,6 @@ pub fn collections(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<V
     };
     figures.extend(knob::knob(seed, &mut |share| progress(0.2 + 0.8 * share))?);
     Ok(figures)
-}
-
-/// The same schemes in the log engine.
-pub fn engine(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
-    engine::lsm_zgc(options, progress)
 }
 
 /// How many times as long as LSM_ZGC the basic scheme takes to collect a zone: mean and most over utilisations.

@@ -48,8 +48,6 @@ const TOTAL: Reference = Reference::new(
     "MongoDB, TPC-C, five hours: media bytes for each of the application",
     "ratio",
 );
-const AGAINST: Reference =
-    Reference::new(MICRON, "the same against the capacity drive alone", "times");
 const HOT_SHARE: Reference =
     Reference::new(MICRON, "share of all writes that the hot tier takes", "share");
 
@@ -126,7 +124,7 @@ fn set_ups(
         if step > 0 {
             let theirs = set_up.total / SET_UPS[0].total;
             let what = format!("{}: the same against the capacity drive alone", set_up.what);
-            figures.push(Figure::new(what, theirs, total / alone, AGAINST.part(set_up.what)));
+            figures.push(Figure::beside(what, Some(theirs), total / alone));
         }
         figures.extend(sizes::used(set_up.what, &record, volume(options)));
         records.push(record);
@@ -228,7 +226,7 @@ fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
         let log = record.engine_bytes_written.values();
         let destaged: u64 = log.filter_map(|causes| causes.get("destage")).sum();
         take("host bytes that died on the hot drive", None, 1.0 - destaged as f64 / host);
-        take(TAKES, theirs(|_| 0.8, HOT_SHARE), hot_given / (hot_given + given));
+        take(TAKES, set_up.map(|_| (0.8, HOT_SHARE)), hot_given / (hot_given + given));
         take("WA of the hot drive", None, hot_media / hot_given);
     }
     if let Some(bandwidth) = &record.bandwidth {

@@ -3,21 +3,16 @@
 use thermocline_record::{DeviceSeries, RunRecord};
 use thermocline_types::Bytes;
 
-use super::{Figure, HOT_SHARE, Options, Run, measure, of};
+use super::{Figure, Options, Run, measure, of};
 use crate::Error;
 use crate::reproduce::part;
 use crate::reproduce::point::{MICRON, Reference, Standing};
 
 /// Capacity of the document's hot drive; the hot tier had a part of the drive.
 const DRIVE_GB: f64 = 800.0;
-/// Sizes of the hot tier on a drive of [`DRIVE_GB`]; published sizes have the document's wording.
-const SIZES: [(f64, Option<&str>); 5] = [
-    (50.0, None),
-    (100.0, None),
-    (150.0, Some("150 of 800 GB")),
-    (200.0, Some("200 of 800 GB")),
-    (400.0, None),
-];
+/// Sizes of the hot tier on a drive of [`DRIVE_GB`]; those of the document have its share of writes.
+const SIZES: [(f64, Option<f64>); 5] =
+    [(50.0, None), (100.0, None), (150.0, Some(0.8)), (200.0, Some(0.8)), (400.0, None)];
 /// What the sizes are varied on.
 const SIDES: [(&str, &str); 2] =
     [("tiered", "tier:micron9100+micron2300"), ("tiered, on zones", "tier:micron9100+zn540")];
@@ -41,9 +36,8 @@ pub(super) fn used(what: &str, record: &RunRecord, volume: Bytes) -> Vec<Figure>
         if series.tier == "fast" {
             let share = valid as f64 / all.max(1) as f64;
             let name = named("share of all bytes in use that are on");
-            let part = if what.contains("zones") { "tiered, on zones" } else { "tiered" };
             let occupied = share_occupied(record);
-            let reference = USED.part(part).standing(knob((0.2, share), OCCUPIED, occupied));
+            let reference = USED.standing(knob((0.2, share), OCCUPIED, occupied));
             figures.push(Figure::new(name, 0.2, share, reference));
             let name = named("share of all bytes written and not reset that are on");
             figures.push(Figure::beside(name, Some(0.2), occupied));
@@ -82,7 +76,8 @@ pub(super) fn sweep(
     options: &Options,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Vec<Figure>, Error> {
-    let sizes = SIZES.iter().filter(|(_, theirs)| !options.points || theirs.is_some());
+    // No point is among them.
+    let sizes = SIZES.iter().filter(|_| !options.points);
     let runs: Vec<_> =
         SIDES.iter().flat_map(|side| sizes.clone().map(move |size| (side, size))).collect();
     let mut figures = Vec::new();
@@ -91,11 +86,8 @@ pub(super) fn sweep(
         let record = measure(options, run, &mut part(progress, step, runs.len()))?;
         let what = format!("{what}, hot tier of {gb:.0} of 800 GB");
         for figure in of(&what, &record, None) {
-            let reference = theirs.filter(|_| figure.what.ends_with(super::TAKES));
-            figures.push(match reference {
-                Some(part) => Figure::new(figure.what, 0.8, figure.ours, HOT_SHARE.part(part)),
-                None => figure,
-            });
+            let theirs = theirs.filter(|_| figure.what.ends_with(super::TAKES));
+            figures.push(Figure { theirs, ..figure });
         }
     }
     Ok(figures)

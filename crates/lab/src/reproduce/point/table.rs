@@ -1,10 +1,12 @@
-//! The table of truth as Markdown: made of points, and read back, so that some rows can be made anew.
+//! The table of truth: made of points, kept as CSV so that some rows can be made anew, and summed up as Markdown.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{DOCUMENTS, Evidence, Point, Reference};
+use crate::counters::median;
+
+use super::{DOCUMENTS, Point, Reference};
 
 /// Heads of the columns.
 const HEADS: [&str; 8] = [
@@ -27,17 +29,20 @@ pub(super) const FITTED: &str = "fitted: no test";
 pub struct Row {
     /// Text of each column.
     cells: [String; 8],
-    evidence: Evidence,
+    document: &'static str,
     /// The difference in percent, to two places.
     percent: f64,
 }
 
-/// Why a line is no row of the table.
+/// Why a text is no table of truth.
 #[derive(Debug, thiserror::Error)]
-#[error("`{line}` is no row of the table of truth: {reason}")]
-pub struct RowError {
-    line: String,
-    reason: &'static str,
+pub enum RowError {
+    /// The text is no CSV, or has other columns.
+    #[error("no table of truth: {0}")]
+    Csv(#[from] csv::Error),
+    /// A row is of no document, or has no difference.
+    #[error("`{0}` is no row of the table of truth: {1}")]
+    Row(String, &'static str),
 }
 
 impl Row {
@@ -58,32 +63,20 @@ impl Row {
             format!("`{}`", point.experiment),
         ];
         let percent = percent.parse().expect("a number was written");
-        Row { cells, evidence: document.evidence, percent }
+        Row { cells, document: document.name, percent }
     }
 
-    /// The rows of the table in `text`, which may have more around it; lines of other tables are passed over.
-    ///
-    /// # Errors
-    /// [`RowError`] for a line with as many columns that says nothing of a known document.
-    pub fn read(text: &str) -> Result<Vec<Row>, RowError> {
-        let cells = |line: &str| -> Option<[String; 8]> {
-            let inner = line.trim().strip_prefix("| ")?.strip_suffix(" |")?;
-            let cells: Vec<String> = inner.split(" | ").map(str::to_owned).collect();
-            cells.try_into().ok()
-        };
-        let begins = |line: &&str| cells(line).is_some_and(|cells| cells == HEADS);
-        let lines = text.lines().skip_while(|line| !begins(line)).skip(2);
-        let rows = lines.map_while(|line| Some((line, cells(line)?)));
-        rows.map(|(line, cells)| Row::new(line, cells)).collect()
-    }
-
-    fn new(line: &str, cells: [String; 8]) -> Result<Row, RowError> {
-        let refuse = |reason| RowError { line: line.to_owned(), reason };
+    fn new(cells: [String; 8]) -> Result<Row, RowError> {
+        let refuse = |cells: &[String; 8], reason| RowError::Row(cells.join(", "), reason);
         let document = DOCUMENTS.iter().find(|document| document.name == cells[0]);
-        let evidence = document.ok_or_else(|| refuse("no document is called so"))?.evidence;
+        let Some(document) = document else {
+            return Err(refuse(&cells, "no document is called so"));
+        };
         let percent = cells[5].strip_suffix(" %").and_then(|percent| percent.parse().ok());
-        let percent = percent.ok_or_else(|| refuse("the difference is no number of percent"))?;
-        Ok(Row { cells, evidence, percent })
+        let Some(percent) = percent else {
+            return Err(refuse(&cells, "the difference is no number of percent"));
+        };
+        Ok(Row { cells, document: document.name, percent })
     }
 
     /// Name of the row's experiment.
@@ -104,73 +97,120 @@ impl Row {
     }
 }
 
-/// Median and worst of the differences of some rows, without sign, as they are written there: to a hundredth of a
-/// percent.
+/// Differences of published values, without sign, as they are written in the rows: to a hundredth of a percent. Where
+/// several rows are held against one value, on terms that the document leaves open, the value has the median of theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Errors {
     /// Rows.
     pub rows: usize,
-    /// Different published values among them.
+    /// Published values that are no bounds.
     pub values: usize,
-    /// The middle difference; of an even number, the mean of both. 0.01 is one percent.
-    pub median: f64,
+    /// Their median difference. 0.01 is one percent; `None` if all are bounds.
+    pub median: Option<f64>,
     /// The largest, likewise.
-    pub worst: f64,
+    pub worst: Option<f64>,
+    /// Published bounds, such as "more than".
+    pub bounds: usize,
+    /// Those that every row keeps.
+    pub kept: usize,
 }
 
 impl Errors {
     /// Errors of the test rows; `None` without test rows.
     #[must_use]
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Errors> {
-        let rows: Vec<&Row> = rows.into_iter().filter(|row| row.is_test()).collect();
-        let mut all: Vec<f64> = rows.iter().map(|row| row.percent.abs() / 100.0).collect();
-        all.sort_by(f64::total_cmp);
-        let count = all.len();
-        let median = (all.get(count.checked_sub(1)? / 2)? + all[count / 2]) / 2.0;
-        let worst = *all.last()?;
-        let values = rows.iter().map(|row| row.value()).collect::<HashSet<_>>().len();
-        Some(Errors { rows: count, values, median, worst })
+        let (mut values, mut count) = (BTreeMap::<_, Vec<f64>>::new(), 0);
+        for row in rows.into_iter().filter(|row| row.is_test()) {
+            values.entry(row.value()).or_default().push(row.percent.abs() / 100.0);
+            count += 1;
+        }
+        let is_bound = |value: &[&str; 3]| value[2].starts_with(['<', '>']);
+        let (bounds, exact): (Vec<_>, Vec<_>) =
+            values.into_iter().partition(|(value, _)| is_bound(value));
+        let kept = bounds.iter().filter(|(_, errors)| errors.iter().all(|error| *error < 1e-9));
+        let of_values: Vec<f64> = exact.into_iter().map(|(_, errors)| median(errors)).collect();
+        let found = (!of_values.is_empty()).then(|| median(of_values.clone()));
+        (count > 0).then(|| Errors {
+            rows: count,
+            values: of_values.len(),
+            median: found,
+            worst: of_values.iter().copied().reduce(f64::max),
+            bounds: bounds.len(),
+            kept: kept.count(),
+        })
     }
 }
 
-/// The table of truth as Markdown that reads well as it is: errors first, then the rows.
+/// The rows that a CSV has.
+///
+/// # Errors
+/// [`RowError`] for other columns, and for a row of an unknown document.
+pub fn read(text: &str) -> Result<Vec<Row>, RowError> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    reader.deserialize().map(|cells| Row::new(cells?)).collect()
+}
+
+/// The rows as CSV.
+#[must_use]
+pub fn to_csv(rows: &[Row]) -> String {
+    let mut text = csv::Writer::from_writer(Vec::new());
+    let lines =
+        std::iter::once(HEADS.map(str::to_owned)).chain(rows.iter().map(|row| row.cells.clone()));
+    for cells in lines {
+        text.write_record(&cells).expect("memory takes all");
+    }
+    let bytes = text.into_inner().expect("memory takes all");
+    String::from_utf8(bytes).expect("the cells are text")
+}
+
+/// The table of truth as Markdown: a figure for each document, the largest differences, then the rows.
 #[must_use]
 pub fn table(rows: &[Row]) -> String {
     let mut text = summary(rows);
     text.push('\n');
-    for cells in [HEADS, RULES] {
-        text.push_str(&format!("| {} |\n", cells.join(" | ")));
-    }
-    rows.iter().for_each(|row| text.push_str(&format!("| {} |\n", row.cells.join(" | "))));
+    text.push_str(&lines(rows.iter(), 0));
     text
 }
 
-/// Median and worst error, of all and by what published them.
-fn summary(rows: &[Row]) -> String {
+/// The rows as Markdown, from column `from` on.
+fn lines<'a>(rows: impl Iterator<Item = &'a Row>, from: usize) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells[from..].join(" | "));
+    let heads = [HEADS, RULES].map(|cells| line(&cells.map(str::to_owned)));
+    heads.into_iter().chain(rows.map(|row| line(&row.cells))).collect()
+}
+
+/// How many of the largest differences the summary has.
+const WORST: usize = 20;
+
+/// A figure for each document, and the rows with the largest differences.
+#[must_use]
+pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| against | published values | rows | median error | worst error |\n|---|--:|--:|--:|--:|\n",
+        "| document | published values | rows | median error | worst error | bounds kept |\n|---|--:|--:|--:|--:|--:|\n",
     );
-    let kinds = Evidence::ALL.map(|evidence| {
-        let of = rows.iter().filter(move |row| row.evidence == evidence);
-        (evidence.name(), Errors::of(of))
-    });
-    for (name, errors) in [("everything", Errors::of(rows))].into_iter().chain(kinds) {
-        let Some(Errors { rows, values, median, worst }) = errors else { continue };
-        let (median, worst) = (median * 100.0, worst * 100.0);
-        text.push_str(&format!("| {name} | {values} | {rows} | {median:.2} % | {worst:.2} % |\n"));
+    let percent = |share: Option<f64>| {
+        share.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+    };
+    for document in DOCUMENTS {
+        let of_it = rows.iter().filter(|row| row.document == document.name);
+        let Some(errors) = Errors::of(of_it) else { continue };
+        let Errors { rows, values, bounds, kept, .. } = errors;
+        let bounds = if bounds > 0 { format!("{kept} of {bounds}") } else { "-".to_owned() };
+        let (median, worst) = (percent(errors.median), percent(errors.worst));
+        let name = document.name;
+        text.push_str(&format!("| {name} | {values} | {rows} | {median} | {worst} | {bounds} |\n"));
     }
-    let fitted = rows.iter().filter(|row| !row.is_test()).count();
-    if fitted > 0 {
-        text.push_str(&format!(
-            "\nLeft out of the errors: {fitted} that a parameter of ours was fitted to.\n"
-        ));
-    }
+    let mut worst: Vec<&Row> = rows.iter().filter(|row| row.is_test()).collect();
+    worst.sort_by(|a, b| b.percent.abs().total_cmp(&a.percent.abs()));
+    worst.truncate(WORST);
+    text.push_str("\nThe largest differences:\n\n");
+    text.push_str(&lines(worst.into_iter(), 2));
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CHOI, Standing};
+    use super::super::{CHOI, Meant, Standing};
     use super::*;
     use crate::reproduce::Figure;
 
@@ -182,17 +222,21 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_no_sign_and_leave_out_what_was_fitted() {
+    fn a_published_value_counts_once_bounds_apart_and_what_was_fitted_not_at_all() {
         let fitted = EQUAL.standing(Standing::Fitted);
         let mut rows = vec![row(EQUAL, 1.0, 0.9), row(EQUAL, 1.0, 1.3), row(fitted, 1.0, 9.0)];
         let errors = Errors::of(&rows).unwrap();
-        assert_eq!((errors.rows, errors.values), (2, 1));
-        assert!((errors.median - 0.2).abs() < 1e-9 && (errors.worst - 0.3).abs() < 1e-9);
+        assert_eq!((errors.rows, errors.values, errors.bounds), (2, 1, 0));
+        assert!((errors.median.unwrap() - 0.2).abs() < 1e-9);
         rows.push(row(EQUAL, 2.0, 2.1));
         let errors = Errors::of(&rows).unwrap();
         assert_eq!((errors.rows, errors.values), (3, 2));
-        assert!((errors.median - 0.1).abs() < 1e-9);
-        assert!(Errors::of(&[]).is_none());
+        assert!((errors.median.unwrap() - 0.125).abs() < 1e-9);
+        let over = EQUAL.meant(Meant::AtLeast);
+        let bounds = [row(over, 2.0, 3.0), row(over, 4.0, 3.0), row(over, 4.0, 5.0)];
+        let errors = Errors::of(&bounds).unwrap();
+        assert_eq!((errors.values, errors.bounds, errors.kept), (0, 2, 1));
+        assert!(errors.median.is_none() && Errors::of(&[]).is_none());
     }
 
     #[test]
@@ -200,7 +244,7 @@ mod tests {
         let cause = Standing::Cause { what: "small", theirs: 1.02 };
         let text = table(&[row(EQUAL.standing(cause), 1.0, 1.03)]);
         for part in [
-            "| everything | 1 | 1 | 3.00 % | 3.00 % |",
+            "| Choi, HotStorage 2020 | 1 | 1 | 3.00 % | 3.00 % | - |",
             "| 1.000 | 1.030 | +3.00 % |",
             "small: 1.020 on our terms, +0.98 % left",
             "`lsm-zgc`",
@@ -218,17 +262,16 @@ mod tests {
     fn a_table_is_read_back_as_it_was_written() {
         let fitted = EQUAL.standing(Standing::Fitted);
         let rows = vec![row(EQUAL, 1.0, 0.913), row(fitted, 1.0, 9.0), row(EQUAL, 3.0, 3.1)];
-        let text = table(&rows);
-        assert_eq!(Row::read(&format!("before\n\n{text}\nafter | all\n")).unwrap(), rows);
-        assert_eq!(table(&Row::read(&text).unwrap()), text);
-        let error = Row::read(&text.replace("Choi, HotStorage 2020", "nobody")).unwrap_err();
+        let text = to_csv(&rows);
+        assert_eq!(read(&text).unwrap(), rows);
+        let error = read(&text.replace("Choi, HotStorage 2020", "nobody")).unwrap_err();
         assert!(error.to_string().contains("no document is called so"), "{error}");
     }
 
     #[test]
-    fn the_head_of_the_document_is_that_of_its_rows() {
-        let text = include_str!("../../../../../docs/use/TRUTH.md");
-        let rows = Row::read(text).unwrap();
-        assert!(rows.len() > 100 && text.contains(&table(&rows)), "{}", summary(&rows));
+    fn the_page_has_the_summary_of_the_rows() {
+        let rows = read(include_str!("../truth.csv")).unwrap();
+        let page = include_str!("../../../../../docs/use/VALIDATION.md");
+        assert!(rows.len() > 100 && page.contains(&summary(&rows)), "{}", summary(&rows));
     }
 }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde::Serialize;
 
 use self::folder::Folder;
+use super::Figure;
+use super::point::{Point, Reference, WARP_DRIVES, WARP_EMULATOR};
 use crate::counters::{Curve, CurveComparison};
 use crate::{Error, each};
 
@@ -40,6 +42,21 @@ pub struct Prediction {
     pub units: u32,
     /// What the rules took for the load.
     pub load: String,
+}
+
+impl Prediction {
+    /// The row of the table of truth: write amplification of the whole run.
+    #[must_use]
+    pub fn point(&self) -> Point {
+        let document = if self.kind == "drive" { WARP_DRIVES } else { WARP_EMULATOR };
+        let figure = Figure::new(
+            self.id.clone(),
+            self.curve.waf_measured,
+            self.curve.waf_predicted,
+            Reference::new(document, "WAF of a run", "ratio"),
+        );
+        Point::of("warp", &figure).expect("it has both values")
+    }
 }
 
 /// Predicts every run of the folder, several at a time, and tells `progress` each one that is done with the share of
