@@ -5,6 +5,7 @@
 
 mod queue;
 
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use thermocline_record::LatencyNs;
@@ -19,7 +20,7 @@ use crate::target::{Finished, Target};
 use crate::tenants::{OwnedCounts, TenantAsked, TenantMeter, followed};
 use crate::{Error, Settings};
 
-pub(crate) use queue::JobQueue;
+pub(crate) use queue::{JobLimits, JobQueue};
 
 /// Requests that fill the volume (SNIA PTS).
 const FILL: Bytes = Bytes::kib(128);
@@ -35,6 +36,8 @@ pub struct JobSpec {
     pub read_share: f64,
     /// Requests kept in flight.
     pub depth: u32,
+    /// Bytes a second at most, in 10^6; requests wait at the host until their turn.
+    pub cap_mb_per_s: Option<f64>,
 }
 
 /// Where and how long jobs run.
@@ -42,6 +45,9 @@ pub struct JobSpec {
 pub struct Length {
     /// Whether each has all of the volume; else each has a part of its own, all equal, in order.
     pub shared: bool,
+    /// All jobs share a queue in order of arrival, of which the stack has so many requests at once, as behind a vhost
+    /// of SPDK; without it, requests of each job go to the stack at once. Latencies are those of the stack alone.
+    pub queue: Option<u32>,
     /// Bytes that all jobs together write before measurement.
     pub before: Bytes,
     /// Bytes written by all jobs during measurement.
@@ -108,10 +114,14 @@ pub fn run_jobs(
     queue.target.follow_tenants(followed);
     let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
     queue.fill(volume, FILL, |offset| streams.whose(offset))?;
-    let mut meter = TenantMeter::new(followed);
+    let (meter, measuring) = (RefCell::new(TenantMeter::new(followed)), Cell::new(false));
     let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
     let (mut from, mut to, mut written) = (None, None, 0);
-    queue.serve_jobs(jobs.iter().map(|job| job.depth), |target, job, done| {
+    let limits = JobLimits {
+        queue: length.queue,
+        jobs: jobs.iter().map(|job| (job.depth, job.cap_mb_per_s)).collect(),
+    };
+    let next = |target: &dyn Target, job: usize, done: Option<Finished>| {
         if to.is_some() {
             return Ok(None);
         }
@@ -119,23 +129,27 @@ pub fn run_jobs(
             let bytes = jobs[job].io_size.0;
             if from.is_some() {
                 streams.count(&done, bytes);
-                meter.done(done.tenant, done.op, done.took());
+                meter.borrow_mut().done(done.tenant, done.op, done.took());
             }
             written += if done.op == Op::Write { bytes } else { 0 };
             if from.is_none() && written >= begin {
                 from = Some(Instant::of(target));
+                measuring.set(true);
             } else if written >= end {
                 to = Some(Instant::of(target));
+                measuring.set(false);
                 return Ok(None);
             }
             progress(written as f64 / end as f64);
         }
-        let next = streams.next(job)?;
-        if from.is_some() {
-            meter.issue(std::slice::from_ref(&next));
+        streams.next(job).map(Some)
+    };
+    queue.serve_jobs(&limits, next, |request| {
+        if measuring.get() {
+            meter.borrow_mut().issue(std::slice::from_ref(request));
         }
-        Ok(Some(next))
     })?;
+    let meter = meter.into_inner();
     let (from, to) = from.zip(to).expect("jobs without end are served until the window has ended");
     share(&from, to, &streams, meter)
 }
@@ -248,15 +262,24 @@ impl Streams {
 mod tests {
     use super::*;
 
-    const WRITER: JobSpec =
-        JobSpec { pattern: Pattern::Uniform, io_size: Bytes::BLOCK, read_share: 0.0, depth: 8 };
-    const READER: JobSpec =
-        JobSpec { pattern: Pattern::Uniform, io_size: Bytes::kib(64), read_share: 1.0, depth: 8 };
+    const WRITER: JobSpec = JobSpec {
+        pattern: Pattern::Uniform,
+        io_size: Bytes::BLOCK,
+        read_share: 0.0,
+        depth: 8,
+        cap_mb_per_s: None,
+    };
+    const READER: JobSpec = JobSpec { io_size: Bytes::kib(64), read_share: 1.0, ..WRITER };
 
     fn share(stack: &str, jobs: &[JobSpec]) -> Share {
+        queued(stack, jobs, None)
+    }
+
+    fn queued(stack: &str, jobs: &[JobSpec], queue: Option<u32>) -> Share {
         let stack = Stack::parse(stack, &["pool.write_cache=off".to_owned()]).unwrap();
         let settings = Settings { utilisation: 0.8, ..Settings::default() };
-        let length = Length { shared: false, before: Bytes::mib(4), measured: Bytes::mib(8) };
+        let (before, measured) = (Bytes::mib(4), Bytes::mib(8));
+        let length = Length { shared: false, queue, before, measured };
         run_jobs(&stack, &settings, Bytes::mib(512), jobs, length, &mut |_| {}).unwrap()
     }
 
@@ -293,9 +316,38 @@ mod tests {
     }
 
     #[test]
+    fn one_queue_in_order_gives_all_jobs_as_many_requests() {
+        let (reader, writer) = (JobSpec { depth: 64, ..READER }, JobSpec { depth: 64, ..WRITER });
+        let requests = |share: &Share| {
+            let [written, read] = [share.written_per_second[1], share.read_per_second[0]];
+            (read / READER.io_size.as_f64(), written / WRITER.io_size.as_f64())
+        };
+        let apart = requests(&share("raw:p5316", &[reader, writer]));
+        let (reads, writes) = requests(&queued("raw:p5316", &[reader, writer], Some(16)));
+        assert!((0.9..1.1).contains(&(reads / writes)), "{reads} reads and {writes} writes");
+        assert!(apart.0 > 2.0 * reads, "{} reads a second without it, {reads} with it", apart.0);
+        let one = requests(&queued("raw:p5316", &[reader, writer], Some(1)));
+        assert!(writes > 2.0 * one.1, "{writes} writes with 16 at once, {} with one", one.1);
+    }
+
+    #[test]
+    fn a_job_with_a_cap_keeps_it_and_leaves_the_rest_to_others() {
+        let reader = JobSpec { depth: 64, ..READER };
+        let capped = JobSpec { cap_mb_per_s: Some(100.0), ..reader };
+        for queue in [None, Some(32)] {
+            let read = |job| queued("raw:p5316", &[job, WRITER], queue).read_per_second[0] / 1e6;
+            let (free, held) = (read(reader), read(capped));
+            assert!(free > 200.0, "{free}");
+            // A request more or less in the window is 2 %.
+            assert!((95.0..103.0).contains(&held), "{held} with a queue of {queue:?}");
+        }
+    }
+
+    #[test]
     fn jobs_that_take_no_time_are_refused() {
         let stack = Stack::parse("raw:p5316", &[]).unwrap().untimed();
-        let length = Length { shared: true, before: Bytes::BLOCK, measured: Bytes::mib(1) };
+        let (before, measured) = (Bytes::BLOCK, Bytes::mib(1));
+        let length = Length { shared: true, queue: None, before, measured };
         let settings = Settings { utilisation: 0.8, ..Settings::default() };
         let jobs = [WRITER];
         let refused =

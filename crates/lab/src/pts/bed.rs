@@ -8,9 +8,10 @@ use thermocline_workload::Source as _;
 use thermocline_workload::synthetic::{Generator, Limit, Options, Pattern, Spec};
 
 use crate::byte_counts::ByteCounts;
-use crate::jobs::JobQueue;
+use crate::jobs::{JobLimits, JobQueue};
 use crate::meter::latency_histogram;
 use crate::stack::Stack;
+use crate::target::{Finished, Target};
 use crate::{Error, Settings};
 
 /// A pattern of requests.
@@ -132,7 +133,7 @@ impl Bed {
         let (start, mut from) = (queue.target.now(), None);
         let (mut finished, mut counted, mut took_ns) = (0, 0, 0);
         let mut latencies = latency_histogram();
-        queue.serve_jobs(std::iter::once(depth), |target, _, done| {
+        let next = |target: &dyn Target, _: usize, done: Option<Finished>| {
             if let Some(done) = done {
                 let now = target.now();
                 finished += 1;
@@ -148,8 +149,9 @@ impl Bed {
                 }
             }
             let goes_on = !length.is_over(counted, Time(took_ns));
-            goes_on.then(|| next(&mut streams[index], batch)).transpose()
-        })?;
+            goes_on.then(|| drawn(&mut streams[index], batch)).transpose()
+        };
+        queue.serve_jobs(&JobLimits::depths(std::iter::once(depth)), next, |_| ())?;
         if took_ns == 0 {
             return Err(Error::Settings(
                 "requests took no simulated time: the drive has none, or a cache above it took all of them".into(),
@@ -165,7 +167,7 @@ impl Bed {
     }
 }
 
-fn next(
+fn drawn(
     (_, generator, ahead): &mut (PtsAccess, Generator, VecDeque<Request>),
     batch: &mut Vec<Request>,
 ) -> Result<Request, Error> {

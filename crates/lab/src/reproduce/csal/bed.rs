@@ -123,6 +123,6 @@ impl Bed {
             _ => 1.0,
         };
         let bytes = |times: f64| Bytes((self.volume.as_f64() * share * times) as u64);
-        Length { shared: self.shared, before: bytes(2.0), measured: bytes(0.5) }
+        Length { shared: self.shared, queue: None, before: bytes(2.0), measured: bytes(0.5) }
     }
 }

@@ -13,7 +13,8 @@ use super::bed::Bed;
 
 use super::{Figure, part};
 use crate::Error;
-use crate::jobs::JobQueue;
+use crate::jobs::{JobLimits, JobQueue};
+use crate::target::Target;
 
 /// Drives of a server, each with a volume of its own: the document's.
 const DRIVES: u64 = 8;
@@ -155,7 +156,8 @@ fn streams(parts: &[Part], volume: u64, volumes: u64, terms: Terms, seed: u64) -
 fn serve(queue: &mut JobQueue, mut streams: Vec<Stream>) -> Result<f64, Error> {
     let start = queue.target.now();
     let depths = std::iter::repeat_n(DEPTH, streams.len());
-    queue.serve_jobs(depths, |_, number, _| Ok(streams[number].next(number)))?;
+    let next = |_: &dyn Target, number: usize, _| Ok(streams[number].next(number));
+    queue.serve_jobs(&JobLimits::depths(depths), next, |_| ())?;
     Ok(queue.target.now().since(start).as_secs_f64())
 }
 

@@ -14,7 +14,7 @@ pub type Jobs = (usize, JobSpec);
 
 /// A job with the bed's depth.
 pub const fn job(pattern: Pattern, kib: u64, read_share: f64) -> JobSpec {
-    JobSpec { pattern, io_size: Bytes::kib(kib), read_share, depth: DEPTH }
+    JobSpec { pattern, io_size: Bytes::kib(kib), read_share, depth: DEPTH, cap_mb_per_s: None }
 }
 
 const SEQ_4K: JobSpec = job(Pattern::Sequential, 4, 0.0);
