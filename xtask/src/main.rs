@@ -129,7 +129,7 @@ enum Command {
         #[arg(long)]
         dynamic: bool,
     },
-    /// One shard of `test`, for a machine of its own: together they run what `test` runs. Without a name, all of it.
+    /// One shard of `test`, for a machine of its own. All shards together run all of `test`. Without a name, all.
     Ci {
         /// Which one.
         shard: Option<Shard>,

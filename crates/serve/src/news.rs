@@ -211,8 +211,8 @@ impl News {
                 write!(f, "volume `{volume}`: no request has waited for its limits for a minute")
             }
             News::Stalled(Stall { took, checkpoint }) => {
-                let why = if *checkpoint { "a checkpoint" } else { "the devices" };
-                write!(f, "requests waited {:.1} s for {why}", took.as_secs_f64())
+                let beside = if *checkpoint { ", while a checkpoint was written" } else { "" };
+                write!(f, "the pool took no request for {:.1} s{beside}", took.as_secs_f64())
             }
             News::Checkpoint { pages } => write!(f, "a checkpoint of {pages} pages is durable"),
             News::Stopping => f.write_str("the stop has begun"),

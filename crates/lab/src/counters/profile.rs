@@ -41,7 +41,7 @@ pub struct RealDrive {
 
 impl RealDrive {
     /// The overprovisioning of a drive of `capacity` and units of `unit` that was empty and relocates from so many
-    /// `fills` on. Two units are not full then: the open one, and one that stays free.
+    /// `fills` on. Two units are not full then: the open unit and a free unit.
     #[must_use]
     pub fn op_of_onset(fills: f64, capacity: Bytes, unit: Bytes) -> f64 {
         fills + 2.0 * unit.as_f64() / capacity.as_f64() - 1.0

@@ -21,21 +21,6 @@ pub enum Evidence {
     Device,
 }
 
-impl Evidence {
-    /// Every kind, in order of how much agreement with it says.
-    pub const ALL: [Evidence; 3] = [Evidence::Device, Evidence::Simulator, Evidence::ClosedForm];
-
-    /// The kind in words, in the plural.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Evidence::ClosedForm => "closed forms",
-            Evidence::Simulator => "other simulators",
-            Evidence::Device => "real devices and systems",
-        }
-    }
-}
-
 /// A document that published values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Document {

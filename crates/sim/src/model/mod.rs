@@ -79,7 +79,7 @@ struct VolumeModel {
     media: Vec<(WriteNumber, VolumeMedia)>,
     /// The volume of which it is a snapshot, if it is one.
     snapshot_of: Option<VolumeId>,
-    /// The volumes whose blocks it may show, the oldest first: itself, and those that it comes from by clones.
+    /// The volumes whose blocks it may show, the oldest first: the volumes it was cloned from, and the volume itself.
     homes: Vec<VolumeId>,
     blocks: Vec<History>,
 }
@@ -128,7 +128,7 @@ pub struct Model {
 }
 
 impl VolumeModel {
-    /// A volume that shows nobody's blocks so far.
+    /// A volume with an empty list of homes.
     fn new(
         version: WriteNumber,
         name: VolumeName,
