@@ -122,10 +122,10 @@ const ROWS: [Row; 58] = [
     ("  of the theoretical rate", |r| {
         optional(r.bandwidth.as_ref().and_then(|b| b.share_of_theoretical()).map(percent))
     }),
-    ("life P50 (P10 - P90)", |r| life(r)),
-    ("  with the product full to", |r| {
+    ("product full to", |r| {
         optional(r.life.as_ref().and_then(|life| life.product_utilisation).map(percent))
     }),
+    ("life P50 (P10 - P90)", |r| life(r)),
     ("  from empty to full", |r| life_range(r)),
     ("erases min / mean / max", |r| wear(r)),
     ("  first unit worn out after", |r| {

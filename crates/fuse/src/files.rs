@@ -14,7 +14,7 @@ use fuser::{
     WriteFlags,
 };
 use rustix::fs::FallocateFlags;
-use thermocline_target::{BufferPool, Completion, Exports, Offer, TargetError, User};
+use thermocline_target::{BufferPool, ClientEvent, Completion, Exports, Offer, TargetError, User};
 
 use crate::disk::{Clear, Disk};
 
@@ -39,10 +39,22 @@ const SEEK_HOLE: i32 = 4;
 /// Handlers for kernel requests on the directory and its files.
 pub(crate) struct Files {
     exports: Exports,
-    /// The users of open files, by number of the file.
-    opened: Mutex<BTreeMap<INodeNo, Vec<User>>>,
+    opened: Mutex<Opened>,
+    watcher: Watcher,
     pool: BufferPool,
     began: SystemTime,
+}
+
+/// Receives events of clients, from any thread.
+pub(crate) type Watcher = Box<dyn Fn(ClientEvent) + Send + Sync>;
+
+/// The open files.
+#[derive(Default)]
+struct Opened {
+    /// Each with the number of the opening process, by handle.
+    users: BTreeMap<u64, (User, u32)>,
+    /// Handles given so far.
+    made: u64,
 }
 
 /// Number of the file of the first export; the directory itself is 1.
@@ -59,12 +71,12 @@ fn is_file_name(name: &str) -> bool {
 }
 
 impl Files {
-    pub(crate) fn new(exports: Exports) -> Files {
+    pub(crate) fn new(exports: Exports, watcher: Watcher) -> Files {
         let (opened, pool) = (Mutex::default(), BufferPool::new(POOL_BYTES));
-        Files { exports, opened, pool, began: SystemTime::now() }
+        Files { exports, opened, watcher, pool, began: SystemTime::now() }
     }
 
-    fn opened(&self) -> MutexGuard<'_, BTreeMap<INodeNo, Vec<User>>> {
+    fn opened(&self) -> MutexGuard<'_, Opened> {
         // No foreign code runs under the lock.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,17 +86,29 @@ impl Files {
         self.exports.shown().into_iter().filter(|offer| is_file_name(&offer.name))
     }
 
-    /// Opens a file. Returns whether the file exists.
-    fn open_file(&self, file: INodeNo) -> bool {
-        let user = self.exports.enter(|offer| inode(offer) == file);
-        let is_there = user.is_some();
-        self.opened().entry(file).or_default().extend(user);
-        is_there
+    /// Opens a file for a process. `None` if the file does not exist.
+    fn open_file(&self, file: INodeNo, process: u32) -> Option<FileHandle> {
+        let user = self.exports.enter(|offer| inode(offer) == file)?;
+        self.tell(&user, process, false);
+        let mut opened = self.opened();
+        opened.made += 1;
+        let handle = opened.made;
+        opened.users.insert(handle, (user, process));
+        Some(FileHandle(handle))
     }
 
     /// Ends one use of an open file.
-    fn close_file(&self, file: INodeNo) {
-        drop(self.opened().get_mut(&file).and_then(Vec::pop));
+    fn close_file(&self, handle: FileHandle) {
+        let closed = self.opened().users.remove(&handle.0);
+        if let Some((user, process)) = closed {
+            self.tell(&user, process, true);
+        }
+    }
+
+    /// Reports the begin or the end of a use.
+    fn tell(&self, user: &User, process: u32, is_over: bool) {
+        let (client, export) = (format!("process {process}"), user.name.clone());
+        (self.watcher)(ClientEvent { client, export, is_over });
     }
 
     /// The export of a file. If the file is gone, the kernel repeats the lookup by name.
@@ -248,27 +272,26 @@ impl Filesystem for Files {
         reply.error(Errno::EPERM);
     }
 
-    fn open(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // No page cache: writes through other front ends are visible, and data is cached only once.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        if self.open_file(inode) {
-            reply.opened(FileHandle(0), flags);
-        } else {
-            reply.error(Errno::ESTALE);
+        match self.open_file(inode, request.pid()) {
+            Some(handle) => reply.opened(handle, flags),
+            None => reply.error(Errno::ESTALE),
         }
     }
 
     fn release(
         &self,
         _request: &Request,
-        inode: INodeNo,
-        _handle: FileHandle,
+        _inode: INodeNo,
+        handle: FileHandle,
         _flags: OpenFlags,
         _owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.close_file(inode);
+        self.close_file(handle);
         reply.ok();
     }
 
@@ -440,7 +463,7 @@ mod tests {
     fn files(read_only: bool) -> Files {
         let target = Arc::new(Memory::new(Bytes(8192), Bytes(512)));
         let export = Export { name: "a".to_owned(), target, read_only };
-        Files::new(Exports::new(vec![export]))
+        Files::new(Exports::new(vec![export]), Box::new(|_| ()))
     }
 
     #[test]
@@ -475,15 +498,34 @@ mod tests {
     #[test]
     fn open_files_outlive_a_change_of_the_list() {
         let (files, a) = (files(false), INodeNo(2));
-        assert!(files.open_file(a) && files.open_file(a) && !files.open_file(INodeNo(3)));
-        files.close_file(a);
+        let open = |files: &Files| files.open_file(a, 7);
+        let [first, second] = [open(&files), open(&files)].map(Option::unwrap);
+        assert!(first != second && files.open_file(INodeNo(3), 7).is_none());
+        files.close_file(first);
         assert_eq!(files.exports.hide("a"), 1);
-        assert!(!files.open_file(a) && files.file(a).is_ok(), "open files go on");
+        assert!(open(&files).is_none() && files.file(a).is_ok(), "open files go on");
         files.exports.show("a");
-        assert!(files.open_file(a));
+        let third = open(&files).expect("it is shown");
         files.exports.remove("a");
-        assert!(!files.open_file(a) && files.file(a).is_err());
-        (0..3).for_each(|_| files.close_file(a));
+        assert!(open(&files).is_none() && files.file(a).is_err());
+        for handle in [second, third] {
+            files.close_file(handle);
+        }
+        assert!(files.opened().users.is_empty());
+    }
+
+    #[test]
+    fn each_open_and_its_end_are_told_with_the_process() {
+        let (told, news) = std::sync::mpsc::channel();
+        let mut files = files(false);
+        files.watcher = Box::new(move |event| told.send(event).unwrap());
+        let [first, second] = [7, 8].map(|process| files.open_file(INodeNo(2), process).unwrap());
+        for handle in [first, second, first] {
+            files.close_file(handle);
+        }
+        let told: Vec<_> = news.try_iter().map(|event| (event.client, event.is_over)).collect();
+        let of = |process: u32, is_over| (format!("process {process}"), is_over);
+        assert_eq!(told, [of(7, false), of(8, false), of(7, true), of(8, true)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fuser::{BackgroundSession, Config, MountOption, Session};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use thermocline_target::Exports;
+use thermocline_target::{ClientEvent, Exports};
 
 use crate::files::Files;
 
@@ -74,11 +74,17 @@ pub struct Mounted {
 }
 
 /// Mounts `exports` on the folder `path`. Each export is a file of its name that only this user and root can open. An
-/// export without a file name has no file. The left-over mount of a killed server is removed first.
+/// export without a file name has no file. `watcher` receives each open of a file and its end. The left-over mount of a
+/// killed server is removed first.
 ///
 /// # Errors
 /// [`MountError`].
-pub fn mount(path: &Path, exports: &Exports, read_only: bool) -> Result<Mounted, MountError> {
+pub fn mount(
+    path: &Path,
+    exports: &Exports,
+    read_only: bool,
+    watcher: impl Fn(ClientEvent) + Send + Sync + 'static,
+) -> Result<Mounted, MountError> {
     let cannot = |error| MountError::Mount { path: path.to_owned(), error };
     remove_left_over(path).map_err(cannot)?;
     if let Some(why) = objection(path).map_err(cannot)? {
@@ -97,7 +103,7 @@ pub fn mount(path: &Path, exports: &Exports, read_only: bool) -> Result<Mounted,
     ];
     config.n_threads = Some(THREADS);
     let path = path.canonicalize().map_err(cannot)?;
-    let session = Session::new(Files::new(exports.clone()), &path, &config);
+    let session = Session::new(Files::new(exports.clone(), Box::new(watcher)), &path, &config);
     let session = session.and_then(Session::spawn).map_err(cannot)?;
     Ok(Mounted { session, path })
 }

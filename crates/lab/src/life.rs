@@ -148,7 +148,12 @@ pub fn life(profile: &Profile, measured: &Measured, load: Load) -> Option<Life> 
     let rated_years = rated.map(|rated| rated / (dwpd * capacity.as_f64() * 365.0));
     let own =
         matches!(load, Load::Measured(_)).then_some(measured.data.as_f64() / capacity.as_f64());
-    let verdict = format!("{}; {}", verdict(&life, wear, rated_years), fullness(&life, own));
+    let verdict = format!(
+        "with the product {} full: {}; {}",
+        percent(told.product_utilisation),
+        verdict(&life, wear, rated_years),
+        fullness(&life, own)
+    );
     Some(Life { verdict, ..life })
 }
 
@@ -202,13 +207,11 @@ fn assumptions(profile: &Profile, measured: &Measured, load: Load) -> Vec<String
     all.into_iter().chain(counted).chain(cells).collect()
 }
 
-/// How full the product is in a life as told, and how long it lasts nearly empty, as it is where the workload's `own`
-/// data is a small share of it.
+/// How long the product lasts nearly empty, as it is where the workload's `own` data is a small share of it.
 fn fullness(life: &Life, own: Option<f64>) -> String {
     let [empty, full] = &life.range[..] else { unreachable!("both ends are known") };
-    let told = percent(full.product_utilisation);
     if empty.years_p50 <= full.years_p50 * (1.0 + SAME) {
-        return format!("the same from empty to {told} full");
+        return "the same however full".to_owned();
     }
     let against = match life.warranty_years {
         Some(warranty) if empty.years_p50 >= warranty && full.years_p50 < warranty => {
@@ -219,11 +222,7 @@ fn fullness(life: &Life, own: Option<f64>) -> String {
     let own = own.filter(|own| *own < full.product_utilisation).map_or(String::new(), |own| {
         format!(" (this workload alone makes it {} full)", percent(own))
     });
-    format!(
-        "that is with the product {told} full of data written like this, as the simulated drive: nearly empty{own} it would \
-         last {}{against}",
-        in_years(empty.years_p50)
-    )
+    format!("nearly empty{own} it would last {}{against}", in_years(empty.years_p50))
 }
 
 /// Formats a share with only the significant digits.
@@ -315,7 +314,7 @@ mod tests {
         let life = life(&p5316(), &measured(4.1), Load::Assumed(0.41)).unwrap();
         assert!((life.years_p50 / (5.0 * LEVELLING_EFFICIENCY) - 1.0).abs() < 0.02, "{life:?}");
         assert!(life.years_p10 < life.years_p50 && life.years_p50 < life.years_p90);
-        assert!(life.verdict.starts_with("not enough"), "{}", life.verdict);
+        assert!(life.verdict.contains("full: not enough"), "{}", life.verdict);
     }
 
     #[test]
@@ -327,7 +326,11 @@ mod tests {
             (2.0, "not enough"),
         ] {
             let life = life(&p5316(), &measured(4.1), Load::Assumed(dwpd)).unwrap();
-            assert!(life.verdict.starts_with(start), "{dwpd}: {}", life.verdict);
+            assert!(
+                life.verdict.contains(&format!("100 % full: {start}")),
+                "{dwpd}: {}",
+                life.verdict
+            );
         }
     }
 
@@ -336,7 +339,7 @@ mod tests {
         // Rated 0.41 drive writes per day for 5 years; at 0.5 a day and little write amplification the flash lasts.
         let life = life(&p5316(), &measured(1.0), Load::Assumed(0.5)).unwrap();
         assert!(
-            life.years_p10 > 5.0 && life.verdict.starts_with("beyond the rating"),
+            life.years_p10 > 5.0 && life.verdict.contains("full: beyond the rating"),
             "{}",
             life.verdict
         );
@@ -368,9 +371,8 @@ mod tests {
         // As a load of the same bytes that is given.
         let given = life(&p5316(), &measured(4.1), Load::Assumed(0.35)).unwrap();
         assert!((given.years_p50 / found.years_p50 - 1.0).abs() < 1e-6);
-        assert!(found.verdict.starts_with("at risk"), "{}", found.verdict);
-        let told = "that is with the product 100 % full of data written like this, as the simulated drive: nearly empty \
-                    (this workload alone makes it less than 0.01 % full) it would last 11 years";
+        assert!(found.verdict.contains("full: at risk"), "{}", found.verdict);
+        let told = "nearly empty (this workload alone makes it less than 0.01 % full) it would last 11 years";
         assert!(found.verdict.ends_with(told), "{}", found.verdict);
     }
 
@@ -381,9 +383,10 @@ mod tests {
         let rated = rated_bytes(&micron).unwrap() / 1e12;
         let daily = Bytes((rated * 1e12 / 365.0 / 0.67) as u64);
         let found = life(&micron, &measured(1.8), Load::Measured(daily)).unwrap();
-        let told =
-            format!("beyond the rating: the maker's {rated:.0} TBW are used up in 0.67 years");
-        assert!(found.verdict.starts_with(&told), "{}", found.verdict);
+        let told = format!(
+            "full: beyond the rating: the maker's {rated:.0} TBW are used up in 0.67 years"
+        );
+        assert!(found.verdict.contains(&told), "{}", found.verdict);
         assert!(found.years_p50 < 5.0 && found.verdict.contains("7.5 times fewer writes"));
     }
 
@@ -394,7 +397,7 @@ mod tests {
             let life = life(&p5316(), &half, load).unwrap();
             assert!((life.waf.unwrap() - 4.1).abs() < 1e-9, "{life:?}");
             assert!((life.product_utilisation.unwrap() - 0.5).abs() < 1e-9);
-            assert!(life.verdict.contains("50 % full"), "{}", life.verdict);
+            assert!(life.verdict.starts_with("with the product 50 % full: "), "{}", life.verdict);
             assert!(life.verdict.contains("nearly empty it would last"), "{}", life.verdict);
         }
     }
@@ -402,6 +405,6 @@ mod tests {
     #[test]
     fn what_relocates_nothing_lasts_the_same_however_full() {
         let life = life(&p5316(), &measured(1.0), Load::Assumed(0.1)).unwrap();
-        assert!(life.verdict.ends_with("the same from empty to 100 % full"), "{}", life.verdict);
+        assert!(life.verdict.ends_with("the same however full"), "{}", life.verdict);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_target::bugs::{self, ShellBug};
-use thermocline_target::{Buffer, BufferPool, Clock, Exports, TargetError};
+use thermocline_target::{Buffer, BufferPool, ClientEvent, Clock, Exports, TargetError};
 
 use crate::outbox::{Given, Outbox};
 use crate::output::{Body, Output};
@@ -20,7 +20,7 @@ use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
 use crate::protocol::reply::Code;
 use crate::protocol::request::{Command, Header};
-use crate::server::{ClientEvent, Watcher};
+use crate::server::Watcher;
 use crate::session::Session;
 use crate::socket::Socket;
 use crate::{Limits, Tls, Traffic, budget::Budget, input::Input};

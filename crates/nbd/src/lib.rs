@@ -28,7 +28,7 @@ mod traffic;
 
 pub use client::{Client, ClientError, Reply};
 pub use limits::Limits;
-pub use server::{ClientEvent, Listener, Server, Stopper};
+pub use server::{Listener, Server, Stopper};
 pub use socket::{Readiness, Transport};
 pub use tls::{Tls, TlsError, Validity, validity};
 pub use traffic::Traffic;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::{BufferPool, Clock, Exports, emptied};
+use thermocline_target::{BufferPool, ClientEvent, Clock, Exports, emptied};
 
 use crate::budget::Budget;
 use crate::connection::{Connection, Context, End};
@@ -126,17 +126,6 @@ struct Found {
     asked: Vec<usize>,
     /// The polled descriptors.
     fds: Vec<PollFd<'static>>,
-}
-
-/// A client began or ended to use an export.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientEvent {
-    /// Address of the client, or the client's process on this machine.
-    pub client: String,
-    /// The name of the export.
-    pub export: String,
-    /// Whether the use ended.
-    pub is_over: bool,
 }
 
 /// Receives events of clients, on the thread of the server.

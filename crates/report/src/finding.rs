@@ -65,8 +65,12 @@ fn verdict(run: &Run<'_>) -> Verdict {
         || "its maker states no rating (TBW)".to_owned(),
         |rated| format!("it is rated for {} (TBW)", endurance(rated)),
     );
+    let full = life.product_utilisation.map_or_else(
+        || "This".to_owned(),
+        |full| format!("The drive is {:.0} % full. This", 100.0 * full),
+    );
     let facts = format!(
-        "This load writes {load} in its warranty of {} years; {rating}, and its flash takes {} at this WAF.",
+        "{full} load writes {load} in its warranty of {} years; {rating}, and its flash takes {} at this WAF.",
         years(warranty),
         endurance(life.tbw_bytes)
     );

@@ -39,7 +39,8 @@ impl Files {
         }
         let worker = Worker::start("thermocline-unmount");
         let worker = worker.map_err(Error::io("no thread to unmount"))?;
-        let mounted = mount(path, exports, read_only)?;
+        let clients = log.clone();
+        let mounted = mount(path, exports, read_only, move |event| clients.client(event))?;
         Ok(Files { mounted: Some((mounted, worker)) })
     }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thermocline_format::VERSION;
-use thermocline_nbd::ClientEvent;
 use thermocline_runtime::GroupChange;
+use thermocline_target::ClientEvent;
 use thermocline_types::Bytes;
 use tracing::Level;
 

@@ -6,11 +6,11 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use thermocline_engine::Notice;
-use thermocline_nbd::ClientEvent;
 use thermocline_runtime::opening::{LittleMemory, OpeningNote};
 use thermocline_runtime::{
     DamageFound, Event, GroupChange, GroupStatus, Remedy, ScrubEnd, ScrubRecord, Stall, Trouble,
 };
+use thermocline_target::ClientEvent;
 use thermocline_types::{Bytes, UnitId};
 
 use crate::devices::Devices;

@@ -36,6 +36,17 @@ pub struct Offer {
 /// An offer in use by a client, until dropped.
 pub struct User(Arc<Offer>);
 
+/// A client began or ended to use an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientEvent {
+    /// Address of the client, or the client's process on this machine.
+    pub client: String,
+    /// The name of the export.
+    pub export: String,
+    /// Whether the use ended.
+    pub is_over: bool,
+}
+
 /// All exports of a server. Clones share the same list.
 #[derive(Clone, Default)]
 pub struct Exports(Arc<RwLock<List>>);

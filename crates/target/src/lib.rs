@@ -21,7 +21,7 @@ mod request;
 pub use buffer::{Buffer, BufferPool, Companion, emptied};
 pub use clock::Clock;
 pub use error::TargetError;
-pub use exports::{Export, Exports, Offer, User};
+pub use exports::{ClientEvent, Export, Exports, Offer, User};
 pub use granular::Granular;
 pub use join::Join;
 pub use memory::Memory;

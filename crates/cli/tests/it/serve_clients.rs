@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::programs::{client, have};
-use super::serve::{Served, done, format};
+use super::serve::{Served, done, format, run};
 use crate::{numbers, scratch, write};
 
 /// `count` incompressible bytes.
@@ -203,5 +203,12 @@ fn over_tls_only_clients_with_a_certificate_get_in() {
         assert!(done.code != 0 && done.code != 124, "{refused}: {}", done.out);
     }
     client(folder, "nbdinfo", &[&known]);
+    run(folder, "volume snapshot pool.toml second monday").ok();
+    let export = "volume export pool.toml second@monday back.bin";
+    let refused = run(folder, export).refused(2);
+    assert!(refused.contains("encrypted connections only: add a `socket`"), "{refused}");
     assert_eq!(served.stop(), 0);
+    run(folder, export).ok();
+    let back = fs::read(folder.join("back.bin")).expect("a copy");
+    assert!(back[..image.len()] == image && back[image.len()..].iter().all(|&byte| byte == 0));
 }

@@ -61,6 +61,27 @@ fn fill(served: &Served, volume: &str) {
 }
 
 #[test]
+fn each_open_of_a_volume_as_a_file_is_an_entry_with_its_process() {
+    if !super::serve_fuse::ready(false, &[]) {
+        return;
+    }
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    fs::create_dir(folder.join("mnt")).expect("a folder");
+    let served = serve(folder, "--fuse mnt --log-format json");
+    drop(fs::File::open(folder.join("mnt/main")).expect("a volume"));
+    await_event(folder, "disconnect");
+    let entries = entries(folder);
+    for event in ["connect", "disconnect"] {
+        let [entry] = of_event(&entries, event)[..] else { panic!("{entries:?}") };
+        let client = entry["client"].as_str().expect("a client");
+        assert!(entry["volume"] == "main" && client.starts_with("process "), "{entry}");
+    }
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn each_change_of_a_served_pool_is_one_entry() {
     let folder = scratch();
     let folder = folder.path();
