@@ -8,7 +8,8 @@
 //! * later requests are issued in order when the flush is complete.
 //!
 //! Tenants do not wait for each other. A file system keeps less order: one waiting thread does not stop the rest. A
-//! trace without thread numbers allows no weaker order.
+//! trace without thread numbers allows no weaker order, unless it tells how many requests were outstanding
+//! ([`Request::outstanding`]): then each is issued, in order, as soon as no more are.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,8 @@ pub struct Barriers {
 #[derive(Clone, Debug, Default)]
 struct Issuer {
     in_work: u32,
-    flushing: bool,
+    /// Flushes in work.
+    flushes: u32,
     held: VecDeque<Vec<Request>>,
 }
 
@@ -58,7 +60,7 @@ impl Barriers {
             return true;
         }
         let issuer = self.issuer(pieces[0].tenant);
-        if issuer.held.is_empty() && issuer.takes(pieces[0].op) {
+        if issuer.held.is_empty() && issuer.takes(&pieces[0]) {
             issuer.begin(pieces[0].op);
             return true;
         }
@@ -74,12 +76,12 @@ impl Barriers {
         }
         let issuer = self.issuer(tenant);
         issuer.in_work -= 1;
-        issuer.flushing &= op != Op::Flush;
+        issuer.flushes -= u32::from(op == Op::Flush);
         let mut released = Vec::new();
-        while let Some(op) = issuer.held.front().map(|pieces| pieces[0].op)
-            && issuer.takes(op)
+        while let Some(first) = issuer.held.front().map(|pieces| pieces[0])
+            && issuer.takes(&first)
         {
-            issuer.begin(op);
+            issuer.begin(first.op);
             released.extend(issuer.held.pop_front());
         }
         self.held -= released.len();
@@ -101,13 +103,14 @@ impl Barriers {
 }
 
 impl Issuer {
-    fn takes(&self, op: Op) -> bool {
-        !self.flushing && (op != Op::Flush || self.in_work == 0)
+    fn takes(&self, request: &Request) -> bool {
+        let most = request.outstanding.unwrap_or(0).into();
+        self.flushes <= most && (request.op != Op::Flush || self.in_work <= most)
     }
 
     fn begin(&mut self, op: Op) {
         self.in_work += 1;
-        self.flushing = op == Op::Flush;
+        self.flushes += u32::from(op == Op::Flush);
     }
 }
 
@@ -118,7 +121,8 @@ mod tests {
 
     fn request(op: Op, tenant: u32, offset: u64) -> [Request; 1] {
         let (at, length, tenant) = (Time::ZERO, Bytes::BLOCK, TenantId(tenant));
-        [Request { at, offset: Bytes(offset), length, tenant, stream: StreamId::UNKNOWN, op }]
+        let stream = StreamId::UNKNOWN;
+        [Request { at, offset: Bytes(offset), length, tenant, stream, op, outstanding: None }]
     }
 
     fn released(barriers: &mut Barriers) -> Vec<(Op, u64)> {
@@ -148,6 +152,23 @@ mod tests {
         barriers.done(TenantId(0), Op::Write);
         barriers.done(TenantId(0), Op::Write);
         assert_eq!(released(&mut barriers), [(Op::Flush, 6)]);
+    }
+
+    #[test]
+    fn requests_that_tell_it_wait_until_as_few_are_outstanding_as_were() {
+        let mut barriers = Barriers::new(true);
+        let of =
+            |op, outstanding| [Request { outstanding: Some(outstanding), ..request(op, 0, 0)[0] }];
+        assert!(barriers.admit(&of(Op::Write, 0)) && barriers.admit(&of(Op::Flush, 1)));
+        assert!(barriers.admit(&of(Op::Write, 1)), "beside a flush");
+        assert!(barriers.admit(&of(Op::Flush, 3)) && barriers.admit(&of(Op::Write, 2)));
+        assert!(!barriers.admit(&of(Op::Write, 1)) && !barriers.admit(&of(Op::Flush, 3)));
+        barriers.done(TenantId(0), Op::Write);
+        assert_eq!(released(&mut barriers), []);
+        barriers.done(TenantId(0), Op::Flush);
+        assert_eq!(released(&mut barriers), [(Op::Write, 0)]);
+        barriers.done(TenantId(0), Op::Write);
+        assert_eq!(released(&mut barriers), [(Op::Flush, 0)]);
     }
 
     #[test]

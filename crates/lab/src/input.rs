@@ -491,6 +491,7 @@ impl Prepared {
             tenant: self.tenant_at(Bytes(offset)),
             stream: StreamId::UNKNOWN,
             op: Op::Write,
+            outstanding: None,
         })
     }
 

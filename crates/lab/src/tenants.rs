@@ -236,6 +236,7 @@ mod tests {
             tenant: TenantId(tenant),
             stream: thermocline_types::StreamId::UNKNOWN,
             op: Op::Write,
+            outstanding: None,
         };
         meter.issue(&[request(1)]);
         let host = ByteCounts { host_written: 4096, ..ByteCounts::default() };

@@ -19,6 +19,7 @@ fn write(block: u64) -> Request {
         tenant: TenantId(0),
         stream: StreamId::UNKNOWN,
         op: Op::Write,
+        outstanding: None,
     }
 }
 

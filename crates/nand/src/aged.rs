@@ -408,6 +408,7 @@ mod tests {
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
             op,
+            outstanding: None,
         };
         drive.submit(Time::ZERO, &request(Op::Write, Time::ZERO), 0).unwrap();
         let at = Time::micros(1_000_000);

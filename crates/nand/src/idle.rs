@@ -87,8 +87,15 @@ mod tests {
         for _ in 0..blocks {
             let offset = Bytes(random.below(HALF) * 4096);
             let (tenant, stream) = (TenantId(0), StreamId::UNKNOWN);
-            let request =
-                Request { at, op: Op::Write, offset, length: Bytes(4096), tenant, stream };
+            let request = Request {
+                at,
+                op: Op::Write,
+                offset,
+                length: Bytes(4096),
+                tenant,
+                stream,
+                outstanding: None,
+            };
             drive.submit(Time::ZERO, &request, 0).unwrap();
         }
     }

@@ -249,5 +249,13 @@ impl Sliced {
 }
 
 fn request(at: Time, op: Op, offset: Bytes, length: Bytes) -> Request {
-    Request { at, offset, length, tenant: TenantId(0), stream: StreamId::UNKNOWN, op }
+    Request {
+        at,
+        offset,
+        length,
+        tenant: TenantId(0),
+        stream: StreamId::UNKNOWN,
+        op,
+        outstanding: None,
+    }
 }

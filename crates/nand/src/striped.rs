@@ -274,6 +274,7 @@ mod tests {
             length,
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
+            outstanding: None,
         }
     }
 

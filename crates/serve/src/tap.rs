@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thermocline_target::{
-    BlockTarget, Completion, Export, Extent, Info, Property, Request, Snapshot,
+    BlockTarget, Completion, Export, Extent, Info, Property, Request, Snapshot, UnderWay,
 };
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
@@ -215,13 +215,14 @@ impl Tap {
         self.0.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a line, if a trace is being recorded.
-    fn note(&self, request: &Request, volume: &Arc<str>) {
+    /// Queues a line, if a trace is being recorded. The request is one of those `under_way` until it is complete.
+    fn note(&self, request: &mut Request, volume: &Arc<str>, under_way: &Arc<UnderWay>) {
         if !self.0.is_on.load(Ordering::Acquire) {
             return;
         }
         if let Some(queue) = &*self.0.queue.read().unwrap_or_else(PoisonError::into_inner) {
-            queue.note(request, volume);
+            let outstanding = request.count(under_way);
+            queue.note(request, volume, outstanding);
         }
     }
 
@@ -229,13 +230,14 @@ impl Tap {
     pub fn on(&self, export: Export) -> Export {
         let plain = |c: char| if c == ',' || c.is_control() { '_' } else { c };
         let volume = export.name.chars().map(plain).collect::<String>().into();
-        let tapped = Tapped { target: export.target, tap: self.clone(), volume };
+        let under_way = Arc::default();
+        let tapped = Tapped { target: export.target, tap: self.clone(), volume, under_way };
         Export { target: Arc::new(tapped), ..export }
     }
 }
 
 impl LineQueue {
-    fn note(&self, request: &Request, volume: &Arc<str>) {
+    fn note(&self, request: &Request, volume: &Arc<str>, outstanding: u32) {
         let op = match request {
             Request::Read { .. } => Op::Read,
             Request::Write { .. } => Op::Write,
@@ -252,6 +254,7 @@ impl LineQueue {
                 tenant: TenantId(0),
                 stream: StreamId::UNKNOWN,
                 op,
+                outstanding: Some(outstanding.min(u16::MAX.into()) as u16),
             },
             volume: Arc::clone(volume),
         };
@@ -266,6 +269,8 @@ struct Tapped {
     target: Arc<dyn BlockTarget>,
     tap: Tap,
     volume: Arc<str>,
+    /// Recorded requests that are not complete.
+    under_way: Arc<UnderWay>,
 }
 
 impl BlockTarget for Tapped {
@@ -273,8 +278,8 @@ impl BlockTarget for Tapped {
         self.target.info()
     }
 
-    fn submit(&self, request: Request) {
-        self.tap.note(&request, &self.volume);
+    fn submit(&self, mut request: Request) {
+        self.tap.note(&mut request, &self.volume, &self.under_way);
         self.target.submit(request);
     }
 
@@ -289,7 +294,7 @@ impl BlockTarget for Tapped {
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
         let target = self.target.at_any_byte()?;
         let (tap, volume) = (self.tap.clone(), Arc::clone(&self.volume));
-        Some(Arc::new(Tapped { target, tap, volume }))
+        Some(Arc::new(Tapped { target, tap, volume, under_way: Arc::clone(&self.under_way) }))
     }
 }
 

@@ -25,7 +25,7 @@ pub use exports::{ClientEvent, Export, Exports, Offer, User};
 pub use granular::Granular;
 pub use join::Join;
 pub use memory::Memory;
-pub use request::{Completion, Owner, Request};
+pub use request::{Completion, Owner, Request, UnderWay};
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Requests, and how they end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use thermocline_types::Bytes;
 
@@ -19,6 +20,27 @@ pub struct Completion<T> {
     to: Option<To<T>>,
     /// The change of blocks that ends with the request.
     change: Option<Change>,
+    counted: Option<Counted>,
+}
+
+/// Numbers of requests under way.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    all: AtomicU32,
+    flushes: AtomicU32,
+}
+
+/// A request that is counted in [`UnderWay`] until dropped.
+struct Counted {
+    count: Arc<UnderWay>,
+    is_flush: bool,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.count.all.fetch_sub(1, Ordering::Relaxed);
+        self.count.flushes.fetch_sub(u32::from(self.is_flush), Ordering::Relaxed);
+    }
 }
 
 enum To<T> {
@@ -29,12 +51,12 @@ enum To<T> {
 impl<T> Completion<T> {
     /// Calls `call` with the result. It runs on a thread of the target, so it must be short and not block.
     pub fn new(call: impl FnOnce(Result<T, TargetError>) + Send + 'static) -> Self {
-        Completion { to: Some(To::Call(Box::new(call))), change: None }
+        Completion { to: Some(To::Call(Box::new(call))), change: None, counted: None }
     }
 
     /// Gives the result of request `number` to `owner`. Takes no memory from the heap.
     pub fn of(owner: Arc<dyn Owner<T>>, number: u64) -> Self {
-        Completion { to: Some(To::Owner(owner, number)), change: None }
+        Completion { to: Some(To::Owner(owner, number)), change: None, counted: None }
     }
 
     /// Ends `change` before the owner gets the result.
@@ -49,7 +71,7 @@ impl<T> Completion<T> {
     }
 
     fn tell(&mut self, result: Result<T, TargetError>) {
-        drop(self.change.take());
+        drop((self.change.take(), self.counted.take()));
         match self.to.take() {
             Some(To::Owner(owner, number)) => owner.completed(number, result),
             Some(To::Call(call)) => call(result),
@@ -168,6 +190,23 @@ impl Request {
         }
     }
 
+    /// Counts the request in `count` until it is complete. Returns the number of requests under way before it: of a
+    /// flush all, of another request the flushes.
+    pub fn count(&mut self, count: &Arc<UnderWay>) -> u32 {
+        let is_flush = matches!(self, Request::Flush { .. });
+        let all = count.all.fetch_add(1, Ordering::Relaxed);
+        let flushes = count.flushes.fetch_add(u32::from(is_flush), Ordering::Relaxed);
+        let counted = Some(Counted { count: Arc::clone(count), is_flush });
+        match self {
+            Request::Read { done, .. } => done.counted = counted,
+            Request::Write { done, .. }
+            | Request::Flush { done }
+            | Request::Trim { done, .. }
+            | Request::WriteZeroes { done, .. } => done.counted = counted,
+        }
+        if is_flush { all } else { flushes }
+    }
+
     /// Ends the request with `error`.
     pub fn fail(self, error: TargetError) {
         match self {
@@ -194,6 +233,29 @@ mod tests {
         drop(Request::Flush { done });
         assert_eq!(receiver.try_recv(), Ok(Err(TargetError::Gone)));
         assert!(receiver.try_recv().is_err(), "called once");
+    }
+
+    #[test]
+    fn a_request_counts_until_it_is_complete() {
+        let count = Arc::default();
+        let flush = || {
+            let mut flush = Request::Flush { done: Completion::new(|_| ()) };
+            let before = flush.count(&count);
+            (before, flush)
+        };
+        let trim = || {
+            let done = Completion::new(|_| ());
+            let mut trim = Request::Trim { offset: Bytes(0), length: Bytes(512), done };
+            let before = trim.count(&count);
+            (before, trim)
+        };
+        let kept = [trim(), trim(), flush(), trim(), flush()];
+        assert_eq!(kept.each_ref().map(|(before, _)| *before), [0, 0, 2, 1, 4]);
+        let [first, others @ ..] = kept;
+        first.1.fail(TargetError::Gone);
+        assert_eq!(trim().0, 2, "two flushes");
+        drop(others);
+        assert_eq!(flush().0, 0, "all are over");
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Request {
     pub stream: StreamId,
     /// What is asked.
     pub op: Op,
+    /// Earlier requests of the tenant that were incomplete when the host issued it, 65,535 at most: of a flush
+    /// all, of another request the flushes. `None` if the source does not tell.
+    pub outstanding: Option<u16>,
 }
 
 impl Request {

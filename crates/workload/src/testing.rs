@@ -28,5 +28,13 @@ impl Source for Listed {
 /// A request at a whole second.
 pub fn request(seconds: u64, tenant: u32, op: Op, offset: u64, length: u64) -> Request {
     let (offset, length, tenant) = (Bytes(offset), Bytes(length), TenantId(tenant));
-    Request { at: Time::seconds(seconds), offset, length, tenant, stream: StreamId::UNKNOWN, op }
+    Request {
+        at: Time::seconds(seconds),
+        offset,
+        length,
+        tenant,
+        stream: StreamId::UNKNOWN,
+        op,
+        outstanding: None,
+    }
 }

@@ -21,8 +21,9 @@ use crate::tenants::SHOWN;
 #[derive(Args)]
 #[command(after_help = "\
 The columns are timestamp_us,op,offset_bytes,length_bytes,tenant, and stream
-where files are known: DIRECTORY/FILE. The op is R, W, D (trim), Z (write
-zeroes) or F (flush). Times begin at 0, and requests are widened to whole
+where files are known: DIRECTORY/FILE. Where the trace tells how many earlier
+requests were outstanding, a further column has them (of a flush all, of others
+the flushes). The op is R, W, D (trim), Z (write zeroes) or F (flush). Times begin at 0, and requests are widened to whole
 sectors of 512 bytes.
 
 Recordings need no file of their own: `blkparse -i sda | thermocline lab convert --trace - --out trace.csv`.

@@ -9,7 +9,7 @@ use super::serve::{Served, done, format, run};
 use crate::{numbers, scratch, write};
 
 /// `count` incompressible bytes.
-fn noise(count: usize) -> Vec<u8> {
+pub fn noise(count: usize) -> Vec<u8> {
     numbers(1 << 31).flat_map(|number| number.to_le_bytes()).take(count).collect()
 }
 

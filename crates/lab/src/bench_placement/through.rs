@@ -243,6 +243,7 @@ impl Course<'_> {
                 tenant: TenantId(0),
                 stream: StreamId::UNKNOWN,
                 op: Op::Write,
+                outstanding: None,
             },
             Event::Discard(_) => unreachable!("discards are refused"),
         };

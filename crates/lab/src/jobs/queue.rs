@@ -54,6 +54,7 @@ impl JobQueue {
                 tenant: whose(Bytes(offset)),
                 stream: StreamId::UNKNOWN,
                 op: Op::Write,
+                outstanding: None,
             };
             self.submit(&[request], 0, true).map_err(gave_up)?;
             self.wait_below(FILL_DEPTH)?;

@@ -110,6 +110,7 @@ mod tests {
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
             op: Op::Write,
+            outstanding: None,
         };
         let whole = Whole::around(&request);
         (whole.run.lba, whole.run.blocks, whole.partial)

@@ -234,6 +234,7 @@ mod tests {
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
             op: Op::Write,
+            outstanding: None,
         }
     }
 

@@ -11,6 +11,7 @@ fn request(op: Op, offset: u64, length: u64) -> Request {
         length: Bytes(length),
         tenant: TenantId(0),
         stream: StreamId::UNKNOWN,
+        outstanding: None,
     }
 }
 

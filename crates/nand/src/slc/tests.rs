@@ -23,7 +23,15 @@ fn drive(overrides: &[(&str, &str)]) -> Mapped {
 
 fn write(at: Time, block: u64) -> Request {
     let (offset, length) = (Bytes(block * 4096), Bytes(4096));
-    Request { at, op: Op::Write, offset, length, tenant: TenantId(0), stream: StreamId::UNKNOWN }
+    Request {
+        at,
+        op: Op::Write,
+        offset,
+        length,
+        tenant: TenantId(0),
+        stream: StreamId::UNKNOWN,
+        outstanding: None,
+    }
 }
 
 fn folded(counters: &Counters) -> u64 {

@@ -152,6 +152,7 @@ fn block_requests_reset_zones_they_start_over() {
             length: Bytes(length),
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
+            outstanding: None,
         };
         drive.submit(Time::ZERO, &request)
     };

@@ -382,6 +382,7 @@ impl Worker {
                     tenant: TenantId(volume),
                     stream: StreamId::UNKNOWN,
                     op: Op::Write,
+                    outstanding: None,
                 };
                 Class(tagger.handle(&[request]).min(u8::MAX.into()) as u8)
             }

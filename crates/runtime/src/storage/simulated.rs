@@ -267,7 +267,7 @@ impl Storage for Simulated {
 
 fn trim(at: Time, offset: Bytes, length: Bytes) -> Request {
     let (tenant, stream) = (TenantId(0), StreamId::UNKNOWN);
-    Request { at, offset, length, tenant, stream, op: Op::Trim }
+    Request { at, offset, length, tenant, stream, op: Op::Trim, outstanding: None }
 }
 
 fn length(parts: &[Buffer]) -> Bytes {

@@ -286,6 +286,7 @@ pub(crate) fn request(op: Op, extent: Extent, stream: StreamId) -> Request {
         tenant: TenantId(0),
         stream,
         op,
+        outstanding: None,
     }
 }
 

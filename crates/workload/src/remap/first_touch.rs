@@ -106,6 +106,7 @@ impl FirstTouch {
                 tenant: run.tenant,
                 stream: StreamId::UNKNOWN,
                 op: Op::Write,
+                outstanding: None,
             })
         })
     }

@@ -528,6 +528,7 @@ impl Draw {
             tenant: self.tenant,
             stream: StreamId::UNKNOWN,
             op,
+            outstanding: None,
         }
     }
 }

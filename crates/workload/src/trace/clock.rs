@@ -134,6 +134,7 @@ mod tests {
                 tenant: TenantId(0),
                 stream: StreamId::UNKNOWN,
                 op: Op::Write,
+                outstanding: None,
             };
             while !spreader.offer(request) {
                 times.extend(std::iter::from_fn(|| spreader.take()).map(|r| r.at.as_nanos()));

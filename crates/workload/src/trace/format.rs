@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Our own csv: `timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]`.
+    /// Our own csv: `timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream[,outstanding]]]`.
     ThermoclineCsv,
     /// fio's I/O log, versions 2 and 3.
     FioIolog,
@@ -98,7 +98,7 @@ impl Format {
     pub const fn description(self) -> &'static str {
         match self {
             Format::ThermoclineCsv => {
-                "own csv: timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream]]; op R W D F Z"
+                "own csv: timestamp_us,op,offset_bytes,length_bytes[,tenant[,stream[,outstanding]]]; op R W D F Z"
             }
             Format::FioIolog => "fio --write_iolog, versions 2 and 3",
             Format::FioLog => {

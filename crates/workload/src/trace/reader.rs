@@ -105,6 +105,7 @@ impl Found {
             tenant,
             stream: self.files.id(record.stream),
             op: record.op,
+            outstanding: record.outstanding,
         };
         if record.preflush {
             let (offset, length) = (Bytes::ZERO, Bytes::ZERO);

@@ -26,6 +26,8 @@ pub(super) struct Record<'a> {
     pub stream: &'a [u8],
     /// Whether a flush precedes the request.
     pub preflush: bool,
+    /// As [`thermocline_types::Request::outstanding`].
+    pub outstanding: Option<u16>,
 }
 
 /// The largest end address accepted, 2^63: beyond any device, so a sign of a misread column.
@@ -41,7 +43,8 @@ const SECTOR: u64 = thermocline_types::Bytes::SECTOR.0;
 impl<'a> Record<'a> {
     /// A record of a format without volumes.
     pub fn new(at: u64, op: Op, offset: u64, length: u64) -> Self {
-        Record { at, op, offset, length, volume: b"", stream: b"", preflush: false }
+        let (volume, stream) = (&b""[..], &b""[..]);
+        Record { at, op, offset, length, volume, stream, preflush: false, outstanding: None }
     }
 
     /// The same record on a named volume.

@@ -15,11 +15,13 @@ use super::reader::Trace;
 const HEADER: &[u8] = b"timestamp_us,op,offset_bytes,length_bytes,tenant";
 /// What follows where the source knows files.
 const STREAM: &[u8] = b",stream";
+/// What follows where the source knows how many requests were outstanding.
+const OUTSTANDING: &[u8] = b",stream,outstanding";
 /// Text kept in memory per volume before it is appended to its file.
 const SPLIT_BUFFER: usize = 64 << 10;
 
-/// Writes everything left in `source` as our own csv with a tenant column, and a stream column if it knows files, and
-/// returns the number of requests.
+/// Writes everything left in `source` as our own csv with a tenant column, and a stream column if it knows files, a
+/// column of outstanding requests if it knows these. Returns the number of requests.
 ///
 /// Times that are not whole microseconds get three decimals, so that reading the result gives the same requests back.
 /// `out` should be buffered only if its own writes are costly at batch size; it is flushed at the end.
@@ -40,7 +42,7 @@ pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Er
             directories = source.directories();
         }
         if count == 0 {
-            text.extend(header(&directories));
+            text.extend(header(&directories, batch.first()));
         }
         for request in &batch {
             line(request, &directories, &mut text).map_err(failed)?;
@@ -55,10 +57,14 @@ pub fn write_csv(source: &mut dyn Source, out: &mut dyn Write) -> Result<u64, Er
     }
 }
 
-/// The first line where the first requests are of files in `directories`.
-fn header(directories: &[String]) -> Vec<u8> {
-    let stream = if directories.is_empty() { &b""[..] } else { STREAM };
-    [HEADER, stream, b"\n"].concat()
+/// The first line where the first requests are of files in `directories`, and begin with `first`.
+fn header(directories: &[String], first: Option<&Request>) -> Vec<u8> {
+    let more = match first.and_then(|first| first.outstanding) {
+        Some(_) => OUTSTANDING,
+        None if directories.is_empty() => b"",
+        None => STREAM,
+    };
+    [HEADER, more, b"\n"].concat()
 }
 
 /// One volume's part of a split trace.
@@ -117,7 +123,7 @@ fn split_into(
             while parts.len() <= tenant {
                 let part = begin(&trace.volumes()[parts.len()], folder, parts)?;
                 parts.push(part);
-                texts.push(header(&directories));
+                texts.push(header(&directories, Some(request)));
             }
             line(request, &directories, &mut texts[tenant])
                 .map_err(|error| unwritable(&parts[tenant].path, &error))?;
@@ -159,17 +165,18 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Error {
     Error::file(kind, &path.display().to_string(), format!("cannot write: {error}"))
 }
 
-/// The first line of our own csv with a tenant column, for those who write such a trace line by line.
+/// The first line of our own csv with columns of tenants and outstanding requests, for those who write a trace line by
+/// line.
 #[must_use]
 pub fn csv_header() -> Vec<u8> {
-    header(&[])
+    [HEADER, OUTSTANDING, b"\n"].concat()
 }
 
 /// Adds a request as a line of our own csv to `text`, of a tenant with a name in place of its number: any without a
 /// comma or a line's end.
 pub fn csv_line(request: &Request, tenant: &dyn Display, text: &mut Vec<u8>) {
     columns(request, tenant, text).expect("memory takes all");
-    text.push(b'\n');
+    end(request, text).expect("memory takes all");
 }
 
 /// The first five columns.
@@ -195,6 +202,15 @@ fn line(request: &Request, directories: &[String], text: &mut Vec<u8>) -> std::i
     let stream = request.stream;
     if let Some(index) = usize::from(stream.directory).checked_sub(1) {
         write!(text, ",{}/{}", directories[index], stream.file)?;
+    }
+    end(request, text)
+}
+
+/// The end of a line, after its stream.
+fn end(request: &Request, text: &mut Vec<u8>) -> std::io::Result<()> {
+    if let Some(outstanding) = request.outstanding {
+        let no_stream = if request.stream.directory == 0 { "," } else { "" };
+        write!(text, "{no_stream},{outstanding}")?;
     }
     writeln!(text)
 }

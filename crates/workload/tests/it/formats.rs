@@ -185,8 +185,25 @@ fn files_are_known_by_their_stream_and_older_traces_have_none() {
     assert_eq!(trace.directories(), ["sst/0", "log"]);
     assert_eq!(trace.volumes(), ["db"]);
     let own = Options { format: Some(Format::ThermoclineCsv), ..Options::default() };
-    let complaint = read(b"1,W,0,4096,db,log/1,2\n", &own).unwrap_err();
-    assert!(complaint.to_string().contains("at most six columns"), "{complaint}");
+    for (line, expected) in [
+        (&b"1,W,0,4096,db,log/1,2,3\n"[..], "at most seven columns"),
+        (b"1,W,0,4096,db,log/1,many\n", "a number of requests in column 7"),
+    ] {
+        let complaint = read(line, &own).unwrap_err().to_string();
+        assert!(complaint.contains(expected), "{complaint}");
+    }
+}
+
+#[test]
+fn outstanding_requests_are_read_and_written_back() {
+    let text = b"timestamp_us,op,offset_bytes,length_bytes,tenant,stream,outstanding\n\
+        0,W,0,4096,0,,0\n1,F,0,0,0,,100000\n2,W,4096,4096,0,log/0,1\n";
+    let requests = read(text, &Options::default()).unwrap();
+    let outstanding: Vec<_> = requests.iter().map(|request| request.outstanding).collect();
+    assert_eq!(outstanding, [Some(0), Some(u16::MAX), Some(1)]);
+    let mut csv = Vec::new();
+    write_csv(&mut open(text, &Options::default()), &mut csv).unwrap();
+    assert_eq!(read(&csv, &Options::default()).unwrap(), requests);
 }
 
 #[test]

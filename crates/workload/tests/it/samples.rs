@@ -50,5 +50,6 @@ fn request(line: &str) -> Request {
         offset: Bytes(next().parse().unwrap()),
         length: Bytes(next().parse().unwrap()),
         stream: StreamId::UNKNOWN,
+        outstanding: None,
     }
 }

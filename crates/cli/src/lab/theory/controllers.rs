@@ -135,6 +135,7 @@ fn write(blocks: std::ops::Range<u64>) -> Request {
         length: Bytes((blocks.end - blocks.start) * Bytes::BLOCK.0),
         tenant: TenantId(0),
         stream: StreamId::UNKNOWN,
+        outstanding: None,
     }
 }
 

@@ -182,6 +182,7 @@ fn measured(settings: &Settings) -> Counters {
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
             op: Op::Write,
+            outstanding: None,
         };
         machine.submit(&[request], 0);
         while machine.in_work() > 0 {
@@ -255,7 +256,8 @@ fn members_measured(settings: &Settings, blocks: u64, flushed: u64) -> (Causes, 
     let mut ask = |op, lba: u64, blocks: u64| {
         let (offset, length) = (Bytes(lba * 4096), Bytes(blocks * 4096));
         let (tenant, stream) = (TenantId(0), StreamId::UNKNOWN);
-        let request = Request { at: Time::ZERO, offset, length, tenant, stream, op };
+        let request =
+            Request { at: Time::ZERO, offset, length, tenant, stream, op, outstanding: None };
         machine.submit(&[request], 0);
         while machine.in_work() > 0 {
             machine.step().expect("it goes on");

@@ -109,6 +109,7 @@ impl Stream {
             tenant: TenantId(number as u32),
             stream: StreamId::UNKNOWN,
             op: self.op,
+            outstanding: None,
         })
     }
 }

@@ -167,6 +167,7 @@ impl Command {
             tenant: TenantId(0),
             stream: StreamId::UNKNOWN,
             op,
+            outstanding: None,
         };
         Command { request, found }
     }

@@ -43,6 +43,7 @@ fn request(op: Op, offset: u64, length: u64) -> Request {
         tenant: TenantId(0),
         stream: StreamId::UNKNOWN,
         op,
+        outstanding: None,
     }
 }
 

@@ -50,6 +50,7 @@ fn write(offset: Bytes, length: Bytes) -> Request {
         tenant: TenantId(0),
         stream: StreamId::UNKNOWN,
         op: Op::Write,
+        outstanding: None,
     }
 }
 
