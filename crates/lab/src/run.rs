@@ -10,7 +10,7 @@ use crate::bench::Bench;
 use crate::input::Prepared;
 use crate::log::device::Device;
 use crate::log::machine::Machine;
-use crate::log::plan::Plan;
+use crate::log::plan::{Plan, is_bare};
 use crate::outcome::{self, Before, Followed, Outcome};
 use crate::settings::{Pacing, Settings};
 use crate::stack::{DriveArray, Layer, Stack};
@@ -187,7 +187,7 @@ pub(crate) fn holding(
             settings.larger()
         )));
     }
-    check_memory(&cut, stack, settings, 0)?;
+    check_memory(&cut, stack, settings, None)?;
     drives(profile, stack, cut.capacity(), settings.seed)
 }
 
@@ -218,23 +218,24 @@ pub(crate) fn cut(
     Cut::new(profile, Some(settings.capacity.unwrap_or(fitting))).map_err(sized)
 }
 
-/// Refuses a drive whose maps, and `log` bytes for a log above it, do not fit the memory that is free now, instead of
-/// dying half-way.
+/// Refuses a drive whose maps, and those of a `log` above it, do not fit the memory that is free now, instead of dying
+/// half-way. Zones, media in place and bare units under a log keep no map of blocks.
 pub(crate) fn check_memory(
     cut: &Cut,
     stack: &Stack,
     settings: &Settings,
-    log: u64,
+    log: Option<Bytes>,
 ) -> Result<(), Error> {
-    if !stack.profile.kind.relocates() && log == 0 {
-        return Ok(()); // Zones and in-place media keep no map of blocks.
+    let maps = stack.profile.kind.relocates() && !(log.is_some() && is_bare(&stack.profile));
+    if !maps && log.is_none() {
+        return Ok(());
     }
     let shape = cut.shape;
     let entry = if shape.pba_limit() < u64::from(u32::MAX) { 4 } else { 5 };
-    let map = (shape.exported() + shape.physical()).saturating_mul(entry);
-    let needed = Bytes(
-        map.saturating_add(shape.physical() / 8 + u64::from(shape.units()) * UNIT_BYTES + log),
-    );
+    let map = (shape.exported() + shape.physical()).saturating_mul(entry) + shape.physical() / 8;
+    let map = if maps { map } else { 0 };
+    let units = u64::from(shape.units()) * UNIT_BYTES;
+    let needed = Bytes(map.saturating_add(units + log.unwrap_or_default().0));
     match cost::available_memory() {
         Some(free) if needed > free => Err(Error::Settings(format!(
             "simulating {} at {} takes about {needed} of memory, {free} is free: give a smaller `span` or {}",

@@ -26,6 +26,7 @@ Runs the workload on each stack, scaled down and as full as --utilisation says, 
 the records of runs. Write amplification says how long the drives live, the rate
 that a drive reached how many it takes; the rest is in the price file: every
 number has its source there, and most are assumptions to be replaced by offers.
+The verdict names the input whose change flips it first, all others as put in.
 P10, P50 and P90 are of trials of all uncertain inputs, log-normal around what was
 put in; what stacks share is drawn once for all of them.
 

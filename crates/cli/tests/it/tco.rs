@@ -64,4 +64,9 @@ fn a_case_has_theirs_beside_ours() {
     assert_eq!(published.len(), 2);
     assert!(published.iter().all(|ratio| ratio["ours"].as_f64() > Some(1.0)), "{published:?}");
     assert_eq!(out["costs"][2]["stack"], "QLC behind a fast tier");
+    // A fast drive is in a slot of its own: both flash stacks have as many servers.
+    let servers = |stack: usize| out["costs"][stack]["fleet"]["servers"].as_f64();
+    assert_eq!(servers(1), servers(2));
+    let flip = &out["flip"];
+    assert_ne!(flip["from"], flip["value"], "{flip}");
 }

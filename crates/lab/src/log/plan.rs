@@ -1,9 +1,10 @@
 //! From a stack and a workload's size to a drive in units and an engine's configuration.
 
-use thermocline_engine::{Config, ConfigError, MAX_IO_BLOCKS, default_unit};
+use thermocline_engine::{Config, ConfigError, MAX_IO_BLOCKS, Tuning, default_unit};
 use thermocline_format::{
     Geometry, GeometryError, LogicalBlock, MediaClass, PoolDevice, RaidShape, VolumeMedia,
 };
+use thermocline_ftl::placement::Policy;
 use thermocline_nand::profile::{Cut, ProfileError, Zns};
 use thermocline_nand::{Drive, Kind, Profile, Zoned};
 use thermocline_types::{Bytes, UnitId};
@@ -57,8 +58,8 @@ impl Plan {
             [stack.log.group, stack.log.fast_group].map(|one| one.map(division));
         let (cut, member) = cut_of(stack, settings, room.footprint, group.as_ref())?;
         let room = Room { span: room.span.max(stack.log.volume.unwrap_or_default()), ..room };
-        let budget = stack.log.engine.memory.unwrap_or(MAP_MEMORY);
-        run::check_memory(&cut, stack, settings, memory(cut.media(), room, budget).0)?;
+        let log = memory(cut.media(), room, &stack.log.engine);
+        run::check_memory(&cut, stack, settings, Some(log))?;
         let drive = match &group {
             None => drive(&stack.profile, cut, settings.seed)?,
             Some(division) => division.drives(&stack.profile, member, settings.seed)?,
@@ -350,14 +351,24 @@ const PAGE_BYTES: u64 = 4096;
 const PLACED_BYTES: u64 = 6144;
 
 /// Bytes of memory for `media` bytes in a run that takes `room`. Only written blocks count, and only map pages with a
-/// written block. Maps take at most `budget`.
-fn memory(media: Bytes, room: Room, budget: Bytes) -> Bytes {
+/// written block. Maps take at most the budget of `tuning`. Its placement may keep nothing for a block.
+fn memory(media: Bytes, room: Room, tuning: &Tuning) -> Bytes {
+    let budget = tuning.memory.unwrap_or(MAP_MEMORY);
+    let placed = match tuning.placement {
+        Some(
+            Policy::Nothing(_)
+            | Policy::SeparateRelocation(_)
+            | Policy::LsmZgc(_)
+            | Policy::Mida(_),
+        ) => 0,
+        _ => PLACED_BYTES,
+    };
     let blocks = |bytes: Bytes| bytes.div_ceil(Bytes::BLOCK);
     let stored = blocks(media.min(room.written));
     let touched = blocks(room.footprint.min(room.written));
     let pages = blocks(room.span).div_ceil(PAGE_BLOCKS).min(touched);
     let maps = pages.saturating_mul(PAGE_BYTES).min(budget.0);
-    let rest = stored.saturating_mul(STORED_BYTES) + pages.saturating_mul(PLACED_BYTES);
+    let rest = stored.saturating_mul(STORED_BYTES) + pages.saturating_mul(placed);
     Bytes(maps.saturating_add(rest))
 }
 
@@ -366,23 +377,28 @@ const _: () = assert!(MAX_IO_BLOCKS >= 64, "requests of a batch fit into one chu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thermocline_ftl::placement::SeparateRelocation;
 
     #[test]
     fn memory_is_for_what_is_written_and_for_maps_within_their_budget() {
         let span = Bytes::gib(1500);
         let room = Room { written: Bytes::mib(154), ..Room::all_of(span) };
-        let little = memory(Bytes::gib(1900), room, MAP_MEMORY);
+        let with = |memory, placement| Tuning { memory, placement, ..Tuning::default() };
+        let little = memory(Bytes::gib(1900), room, &with(None, None));
         assert!((Bytes::mib(350)..Bytes::mib(450)).contains(&little), "{little}");
-        let tight = memory(Bytes::gib(1900), room, Bytes::mib(64));
+        let tight = memory(Bytes::gib(1900), room, &with(Some(Bytes::mib(64)), None));
         assert_eq!(
             little.0 - tight.0,
             (154 << 20) - (64 << 20),
             "the map of a page for each block"
         );
-        let filled = memory(Bytes::gib(40), Room::all_of(Bytes::gib(32)), MAP_MEMORY);
+        let plain = with(None, Some(Policy::SeparateRelocation(SeparateRelocation)));
+        let plain = memory(Bytes::gib(1900), room, &plain);
+        assert_eq!(little.0 - plain.0, 154 * 256 * PLACED_BYTES, "no history of blocks");
+        let filled = memory(Bytes::gib(40), Room::all_of(Bytes::gib(32)), &with(None, None));
         let per_block = filled.as_f64() / Bytes::gib(32).div_ceil(Bytes::BLOCK) as f64;
         assert!((60.0..85.0).contains(&per_block), "{per_block}");
         let nothing = Room { written: Bytes::ZERO, ..room };
-        assert_eq!(memory(Bytes::gib(1900), nothing, MAP_MEMORY), Bytes::ZERO);
+        assert_eq!(memory(Bytes::gib(1900), nothing, &with(None, None)), Bytes::ZERO);
     }
 }

@@ -74,8 +74,8 @@ const DATABASE: (&str, &str) = ("five volumes, generated", include_str!("databas
 const DATABASE_SPAN: Bytes = Bytes::gib(1);
 const DATABASE_WRITES: f64 = 4.0;
 
-/// Commands kept in flight.
-const QUEUE_DEPTH: u32 = 32;
+/// Commands in flight: a closed loop of as many clients as the document had.
+const QUEUE_DEPTH: u32 = 60;
 /// The drive: see the notes of the experiment.
 const DRIVE: &str = "pm1725a,streams.count=8,op=0.17,buffer.merge=false";
 /// Where the drive relocates to; makers do not publish the place.

@@ -26,7 +26,7 @@ const TRACES: [&str; 2] = ["cassandra-ycsb-a", "rocksdb-overwrite"];
 const LOOPS: u32 = 12;
 
 /// Write amplification of the conventional drive.
-pub const CONVENTIONAL: Reference =
+const CONVENTIONAL: Reference =
     Reference::new(MICRON, "LSM store, conventional drive, no overprovisioning: WAF", "ratio");
 /// The same of zones.
 pub const ZONED: Reference =

@@ -61,7 +61,7 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Of what: `drives`, `servers`, `racks`, `watts`, `density` (TB in a rack unit) or `usd`.
+    /// Of what: `drives`, `servers`, `racks`, `watts`, `density` (TB in a rack unit), `usd` or `latency`.
     pub quantity: Quantity,
     /// Index of the stack whose quantity is divided.
     pub of: usize,
@@ -87,6 +87,8 @@ pub enum Quantity {
     Density,
     /// StackCost, the median.
     Usd,
+    /// Mean time of a request of the run, at the same requests in flight.
+    Latency,
 }
 
 impl Quantity {
@@ -100,6 +102,7 @@ impl Quantity {
             Quantity::Watts => "watts",
             Quantity::Density => "density",
             Quantity::Usd => "usd",
+            Quantity::Latency => "latency",
         }
     }
 
@@ -111,6 +114,8 @@ impl Quantity {
             Quantity::Watts => cost.fleet.watts,
             Quantity::Density => cost.fleet.tb_per_rack_unit,
             Quantity::Usd => cost.usd.p50,
+            // By Little's law, the requests in flight being equal.
+            Quantity::Latency => 1.0 / cost.requests_per_second.unwrap_or(f64::NAN),
         }
     }
 }

@@ -166,12 +166,11 @@ impl Fleet {
         let duty = measured.write_bytes_per_second.map(|rate| mean * redundancy / (drives * rate));
         let daily = demand.daily_write_bytes * redundancy;
         let mut counted = Vec::new();
-        let (mut slots, mut watts) = (0.0, 0.0);
+        let mut watts = 0.0;
         for device in &measured.devices {
             let price = prices.drive(&device.name)?;
             let count = (drives * device.per_drive).ceil();
             let busy = duty.unwrap_or(0.0).min(1.0);
-            slots += count;
             watts += count * (price.idle_w * (1.0 - busy) + price.active_w * busy);
             counted.push(DriveCount {
                 profile: device.name.clone(),
@@ -182,7 +181,13 @@ impl Fleet {
             });
         }
         let (server, rack) = (&prices.server, &prices.rack);
-        let servers = (slots / f64::from(server.slots)).ceil();
+        let slots = f64::from(server.slots);
+        let fast: f64 = counted[1..].iter().map(|drives| drives.count).sum();
+        let capacity = counted[0].count;
+        let servers = match f64::from(server.fast_slots) {
+            0.0 => ((capacity + fast) / slots).ceil(),
+            own => (capacity / slots).max(fast / own).ceil(),
+        };
         watts += servers * server.watts;
         let units = servers * server.rack_units;
         Ok(Fleet {

@@ -12,8 +12,9 @@
 //! USD       = bought · price + kWh · price + servers · price + racks · price a year · y
 //! ```
 //!
-//! Life is that of the run record; energy by duty is SNIA Emerald's (unverified); carbon by GB is Tannu and Nair's
-//! (2022). No interest, no work of people, no residual value.
+//! Where fast drives have slots of their own, `drives / slots` is the larger of both kinds. Life is that of the run
+//! record; energy by duty is SNIA Emerald's (unverified); carbon by GB is Tannu and Nair's (2022). No interest, no work
+//! of people, no residual value.
 //!
 //! Uncertainty: each input named in [`prices::Deviations`] is multiplied by `exp(deviation · z)`, `z` standard normal
 //! (the sum of twelve uniform numbers, less 6), so that its median is what was put in. One generator draws them all,
@@ -22,6 +23,7 @@
 
 pub mod case;
 mod fleet;
+mod flip;
 pub mod prices;
 mod trials;
 mod verdict;
@@ -30,6 +32,7 @@ use serde::Serialize;
 use thermocline_types::Bytes;
 
 pub use fleet::{Device, Fleet, MeasuredStack};
+pub use flip::Flip;
 pub use prices::Prices;
 pub use trials::{bills, compare};
 pub use verdict::usd;
@@ -113,6 +116,8 @@ pub struct StackCost {
     pub stack: String,
     /// Drives, servers and racks as planned.
     pub fleet: Fleet,
+    /// Requests a second of one drive in the run, where time is modelled.
+    pub requests_per_second: Option<f64>,
     /// Where the money goes at the medians.
     pub bill: Bill,
     /// Total cost, US dollars.
@@ -157,4 +162,6 @@ pub struct Comparison {
     pub costs: Vec<StackCost>,
     /// The conclusion, in a sentence.
     pub verdict: String,
+    /// The input whose change flips it first; `None` where no input does.
+    pub flip: Option<Flip>,
 }

@@ -82,6 +82,8 @@ pub struct ServerPrice {
     pub watts: f64,
     /// Drives that fit.
     pub slots: u32,
+    /// Slots of the fast drives of a tier beside them; with 0 they share `slots`.
+    pub fast_slots: u32,
     /// RackPrice units.
     pub rack_units: f64,
 }

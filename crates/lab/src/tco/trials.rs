@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use thermocline_types::Rng;
 
 use super::{
-    Band, Bill, Comparison, Demand, Fleet, MeasuredStack, Prices, Sensitivity, StackCost, verdict,
+    Band, Bill, Comparison, Demand, Fleet, MeasuredStack, Prices, Sensitivity, StackCost, flip,
+    verdict,
 };
 use crate::Error;
 
@@ -63,7 +64,8 @@ pub fn compare(
         .collect();
     let years = prices.service.years;
     let verdict = verdict::verdict(&costs, years);
-    Ok(Comparison { years, demand: *demand, trials, seed, costs, verdict })
+    let flip = flip::flip(prices, demand, stacks)?;
+    Ok(Comparison { years, demand: *demand, trials, seed, costs, verdict, flip })
 }
 
 /// What `stacks` cost for `demand` with all inputs at their medians.
@@ -166,6 +168,7 @@ impl Planned<'_> {
         StackCost {
             stack: self.measured.stack.clone(),
             fleet: self.fleet.clone(),
+            requests_per_second: self.measured.requests_per_second,
             bill: self.total(&Factors::new()).bill,
             usd,
             usd_per_tb_year: usd.p50 / (data * self.prices.service.years),

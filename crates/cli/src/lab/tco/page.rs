@@ -19,7 +19,7 @@ pub fn text(found: &Found<'_>) -> String {
     for table in tables(found) {
         text += &format!("{}\n{}\n\n", table.title, draw(&table.heads, &table.rows));
     }
-    text += &format!("{}\n", found.comparison.verdict);
+    text += &format!("{}\n", conclusion(found));
     for note in notes(found) {
         text += &format!("  {note}\n");
     }
@@ -38,7 +38,7 @@ pub fn html(found: &Found<'_>, trials: u32, seed: u64) -> anyhow::Result<String>
         notes.extend(record.notes.iter().map(|note| format!("{}: {note}", record.stack)));
     }
     notes.extend(source.map(|(key, source)| format!("price file, {key}: {source}")));
-    let introduction = format!("{}. {}.", demand(found), found.comparison.verdict);
+    let introduction = format!("{}. {}.", demand(found), conclusion(found));
     Ok(render_plots(&PlotPage {
         title: found.asked.title.clone(),
         introduction,
@@ -47,6 +47,12 @@ pub fn html(found: &Found<'_>, trials: u32, seed: u64) -> anyhow::Result<String>
         notes,
         ..PlotPage::default()
     }))
+}
+
+/// The verdict, and which input flips it.
+fn conclusion(found: &Found<'_>) -> String {
+    let flip = found.comparison.flip.as_ref().map(|flip| format!(". {}", flip.sentence()));
+    format!("{}{}", found.comparison.verdict, flip.unwrap_or_default())
 }
 
 fn demand(found: &Found<'_>) -> String {
@@ -142,6 +148,9 @@ fn sensitivity(costs: &[StackCost]) -> TextTable {
 
 fn notes(found: &Found<'_>) -> Vec<String> {
     let mut notes: Vec<String> = found.asked.source.iter().cloned().collect();
+    if found.asked.source.is_some() && found.asked.theirs.is_empty() {
+        notes.push("of the document we hold no value to stand beside ours".into());
+    }
     for (record, cost) in found.records.iter().zip(&found.comparison.costs) {
         let (simulated, full) = (record.device.capacity_bytes, record.device.utilisation);
         notes.push(format!(

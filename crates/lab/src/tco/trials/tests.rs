@@ -122,3 +122,20 @@ fn what_stacks_share_is_drawn_once_and_equal_seeds_give_equal_bands() {
     let two = compare(&prices, &demand, &[same[0].clone(), fuller], 500, 3).unwrap();
     assert!(two.costs[1].cheapest_share < f64::MIN_POSITIVE);
 }
+
+/// At the price that flips the verdict both bills are equal.
+#[test]
+fn bills_are_equal_where_an_input_flips_the_verdict() {
+    let mut stacks = [measured("a", 4.0, 4e9), measured("b", 4.0, 4e9)];
+    stacks[1].devices[0].name = "pm9d3".into();
+    let dear = ("drive.pm9d3.usd_per_tb", "100");
+    let comparison = compare(&prices(&[dear]), &DEMAND, &stacks, 100, 1).unwrap();
+    let total = |bills: &[Bill]| [bills[0].total(), bills[1].total()];
+    let [a, b] = total(&bills(&prices(&[dear]), &DEMAND, &stacks).unwrap());
+    assert!(a < b, "{a} {b}");
+    let flip = comparison.flip.expect("the price of a drive is such an input");
+    assert_eq!(flip.cheapest, "b", "{flip:?}");
+    let value = (flip.input.as_str(), &*flip.value.to_string());
+    let [a, b] = total(&bills(&prices(&[dear, value]), &DEMAND, &stacks).unwrap());
+    assert!((a / b - 1.0).abs() < 1e-4, "{a} {b} {flip:?}");
+}
