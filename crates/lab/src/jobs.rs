@@ -24,6 +24,9 @@ pub(crate) use queue::{JobLimits, JobQueue};
 
 /// Requests that fill the volume (SNIA PTS).
 const FILL: Bytes = Bytes::kib(128);
+/// Requests that age it, and how many are in flight. Chosen.
+const AGING: Bytes = Bytes::kib(64);
+const AGING_DEPTH: u32 = 256;
 
 /// One job: a pattern on a part of the volume of its own.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +51,40 @@ pub struct Length {
     /// All jobs share a queue in order of arrival, of which the stack has so many requests at once, as behind a vhost
     /// of SPDK; without it, requests of each job go to the stack at once. Latencies are those of the stack alone.
     pub queue: Option<u32>,
-    /// Bytes that all jobs together write before measurement.
-    pub before: Bytes,
-    /// Bytes written by all jobs during measurement.
-    pub measured: Bytes,
+    /// Bytes that the jobs write before, at random in requests of 64 KiB.
+    pub aged: Bytes,
+    /// How long jobs run before measurement.
+    pub before: JobSpan,
+    /// How long they are measured.
+    pub measured: JobSpan,
+}
+
+impl Length {
+    /// Jobs that are measured for `measured` from the start, each on a part of its own, with no queue in common.
+    #[must_use]
+    pub const fn of(measured: JobSpan) -> Length {
+        let (before, aged) = (JobSpan::Written(Bytes::ZERO), Bytes::ZERO);
+        Length { shared: false, queue: None, aged, before, measured }
+    }
+}
+
+/// How long jobs run.
+#[derive(Clone, Copy, Debug)]
+pub enum JobSpan {
+    /// Until all of them together have written so many bytes.
+    Written(Bytes),
+    /// For so much simulated time.
+    Lasts(Time),
+}
+
+impl JobSpan {
+    /// Which share of it is over, 1 or above at its end, once `written` bytes are written and `time` has passed.
+    fn over(self, written: u64, time: Time) -> f64 {
+        match self {
+            JobSpan::Written(bytes) => written as f64 / bytes.as_f64().max(1.0),
+            JobSpan::Lasts(all) => time.as_secs_f64() / all.as_secs_f64().max(1e-9),
+        }
+    }
 }
 
 /// What jobs got, in the window measured.
@@ -114,9 +147,10 @@ pub fn run_jobs(
     queue.target.follow_tenants(followed);
     let mut streams = Streams::new(jobs, volume, length.shared, settings.seed)?;
     queue.fill(volume, FILL, |offset| streams.whose(offset))?;
+    age(&mut queue, jobs, volume, length, settings.seed)?;
     let (meter, measuring) = (RefCell::new(TenantMeter::new(followed)), Cell::new(false));
-    let (begin, end) = (length.before.0, length.before.0 + length.measured.0);
-    let (mut from, mut to, mut written) = (None, None, 0);
+    let begun = queue.target.now();
+    let (mut from, mut to, mut written) = (None::<Instant>, None, 0);
     let limits = JobLimits {
         queue: length.queue,
         jobs: jobs.iter().map(|job| (job.depth, job.cap_mb_per_s)).collect(),
@@ -132,15 +166,18 @@ pub fn run_jobs(
                 meter.borrow_mut().done(done.tenant, done.op, done.took());
             }
             written += if done.op == Op::Write { bytes } else { 0 };
-            if from.is_none() && written >= begin {
-                from = Some(Instant::of(target));
-                measuring.set(true);
-            } else if written >= end {
+            let since = target.now().since(from.as_ref().map_or(begun, |from| from.now));
+            let stage = if from.is_some() { length.measured } else { length.before };
+            let over = stage.over(written, since);
+            progress((f64::from(u8::from(from.is_some())) + over.min(1.0)) / 2.0);
+            if over >= 1.0 && from.is_some() {
                 to = Some(Instant::of(target));
                 measuring.set(false);
                 return Ok(None);
+            } else if over >= 1.0 {
+                (from, written) = (Some(Instant::of(target)), 0);
+                measuring.set(true);
             }
-            progress(written as f64 / end as f64);
         }
         streams.next(job).map(Some)
     };
@@ -152,6 +189,34 @@ pub fn run_jobs(
     let meter = meter.into_inner();
     let (from, to) = from.zip(to).expect("jobs without end are served until the window has ended");
     share(&from, to, &streams, meter)
+}
+
+/// Has each of `jobs` write its share of `length.aged` at random, all over what it has of the volume.
+fn age(
+    queue: &mut JobQueue,
+    jobs: &[JobSpec],
+    volume: Bytes,
+    length: Length,
+    seed: u64,
+) -> Result<(), Error> {
+    let writes = JobSpec {
+        pattern: Pattern::Uniform,
+        io_size: AGING,
+        read_share: 0.0,
+        depth: AGING_DEPTH.div_ceil(jobs.len().max(1) as u32),
+        cap_mb_per_s: None,
+    };
+    let writers = vec![writes; jobs.len()];
+    // The jobs draw from `seed`: with the same places again, in order, they would be invalidated as in a log.
+    let mut streams = Streams::new(&writers, volume, length.shared, !seed)?;
+    let mut left = length.aged.0 / AGING.0;
+    let limits = JobLimits::depths(writers.iter().map(|writer| writer.depth));
+    let next = |_: &dyn Target, job: usize, _| {
+        let more = left > 0;
+        left = left.saturating_sub(1);
+        more.then(|| streams.next(job)).transpose()
+    };
+    queue.serve_jobs(&limits, next, |_| ())
 }
 
 /// A stack at an end of the window.
@@ -211,7 +276,7 @@ struct Streams {
 
 impl Streams {
     fn new(jobs: &[JobSpec], volume: Bytes, shared: bool, seed: u64) -> Result<Streams, Error> {
-        let largest = jobs.iter().map(|job| job.io_size.0).max().unwrap_or(1).max(1);
+        let largest = jobs.iter().map(|job| job.io_size.0).max().unwrap_or(1).max(AGING.0);
         let parts = if shared { 1 } else { jobs.len().max(1) as u64 };
         let part = volume.0 / parts / largest * largest;
         let generators = jobs.iter().zip(0..).map(|(job, index)| {
@@ -278,8 +343,8 @@ mod tests {
     fn queued(stack: &str, jobs: &[JobSpec], queue: Option<u32>) -> Share {
         let stack = Stack::parse(stack, &["pool.write_cache=off".to_owned()]).unwrap();
         let settings = Settings { utilisation: 0.8, ..Settings::default() };
-        let (before, measured) = (Bytes::mib(4), Bytes::mib(8));
-        let length = Length { shared: false, queue, before, measured };
+        let [before, measured] = [4, 8].map(|mib| JobSpan::Written(Bytes::mib(mib)));
+        let length = Length { queue, before, ..Length::of(measured) };
         run_jobs(&stack, &settings, Bytes::mib(512), jobs, length, &mut |_| {}).unwrap()
     }
 
@@ -344,10 +409,26 @@ mod tests {
     }
 
     #[test]
+    fn an_aged_volume_is_collected_and_jobs_end_after_their_time() {
+        let stack = Stack::parse("raw:p5316", &[]).unwrap();
+        let settings = Settings { utilisation: 0.8, ..Settings::default() };
+        let jobs = [JobSpec { io_size: Bytes::kib(64), ..WRITER }];
+        let run = |aged: Bytes| {
+            let length = Length { aged, ..Length::of(JobSpan::Lasts(Time::micros(5000))) };
+            run_jobs(&stack, &settings, Bytes::mib(512), &jobs, length, &mut |_| {}).unwrap()
+        };
+        let (fresh, aged) = (run(Bytes::ZERO), run(Bytes::gib(1)));
+        for share in [&fresh, &aged] {
+            assert!((0.005..0.006).contains(&share.seconds), "{}", share.seconds);
+        }
+        assert!(fresh.waf() < 1.1 && aged.waf() > 1.3, "{} and {}", fresh.waf(), aged.waf());
+    }
+
+    #[test]
     fn jobs_that_take_no_time_are_refused() {
         let stack = Stack::parse("raw:p5316", &[]).unwrap().untimed();
-        let (before, measured) = (Bytes::BLOCK, Bytes::mib(1));
-        let length = Length { shared: true, queue: None, before, measured };
+        let measured = JobSpan::Written(Bytes::mib(1));
+        let length = Length { shared: true, ..Length::of(measured) };
         let settings = Settings { utilisation: 0.8, ..Settings::default() };
         let jobs = [WRITER];
         let refused =

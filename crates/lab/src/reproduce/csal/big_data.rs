@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use thermocline_types::{Bytes, Op, Request, Rng, StreamId, TenantId, Time};
 
-use super::bed::Bed;
+use super::bed::{Bed, Side};
 
 use super::{Figure, part};
 use crate::Error;
@@ -163,10 +163,10 @@ fn serve(queue: &mut JobQueue, mut streams: Vec<Stream>) -> Result<f64, Error> {
 }
 
 /// The second of two sorts on `side`, which finds what the first has left.
-fn sort(bed: &Bed, side: &str, terms: Terms) -> Result<Sort, Error> {
+fn sort(bed: &Bed, side: Side, terms: Terms) -> Result<Sort, Error> {
     let volume = bed.volume.0 / DRIVES;
     // Disks are alike, and each has its own volume.
-    let volumes = if side == "disk" { 1 } else { DRIVES };
+    let volumes = if side == Side::Disk { 1 } else { DRIVES };
     let all = Bytes(volume * volumes);
     let mut queue = bed.queue(side, all)?;
     queue.fill(all, Bytes::kib(128), |_| TenantId(0))?;
@@ -195,45 +195,38 @@ const LARGE: &str = "requests in order of 4 MiB, not 1,";
 const LARGE_FETCH: &str = "reducers that fetch 1 MiB at a time, not 64 KiB,";
 
 /// Times of a sort on the tier against disks and the drive alone, of each phase and of the whole.
-pub fn figures(
-    bed: &Bed,
-    points: bool,
-    progress: &mut dyn FnMut(f64),
-) -> Result<Vec<Figure>, Error> {
+pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let terms = [Terms::Stated, Terms::OneTask, Terms::Larger, Terms::LargeFetches];
     let (mut ratios, mut stated) = ([0.0; 4], None);
     for (at, terms) in terms.into_iter().enumerate() {
-        let [disk, tier] = [sort(bed, "disk", terms)?, sort(bed, "tier", terms)?];
+        let [disk, tier] = [sort(bed, Side::Disk, terms)?, sort(bed, Side::Tier, terms)?];
         ratios[at] = disk.total() / tier.total();
         stated.get_or_insert((disk, tier));
         part(progress, at, 8)(1.0);
     }
     let [ours, one, large, fetch] = ratios;
-    let what =
-        "TPCx-HS, tier: at most so many times as fast as disks, without processors and network";
-    let mut figures = vec![Figure::beside(what, Some(2.0), ours)];
+    let what = "TPCx-HS, tier: at most so many times as fast as disks (theirs is twice as fast), without processors and network";
+    let mut figures = vec![Figure::ours(what, ours)];
     let knobs = [(ONE_TASK, one), (LARGE, large), (LARGE_FETCH, fetch)];
     let with = |(knob, ours): (&str, f64)| Figure::ours(format!("{what}; with {knob} it is"), ours);
     figures.extend(knobs.map(with));
-    if !points {
-        let (disk, tier) = stated.expect("at least one was run");
-        figures.extend(beside(bed, &disk, &tier)?);
-    }
+    let (disk, tier) = stated.expect("at least one was run");
+    figures.extend(beside(bed, &disk, &tier)?);
     Ok(figures)
 }
 
 /// What the document has no figure for: each phase, the drive alone, and with discards.
 fn beside(bed: &Bed, disk: &Sort, tier: &Sort) -> Result<Vec<Figure>, Error> {
-    let drive = sort(bed, "drive", Terms::Stated)?;
+    let drive = sort(bed, Side::Drive, Terms::Stated)?;
     let mut figures = Vec::new();
-    for (side, sorted) in [("drive", &drive), ("tier", tier)] {
+    for (side, sorted) in [(Side::Drive, &drive), (Side::Tier, tier)] {
         for (at, (phase, _)) in PHASES.iter().enumerate() {
-            let what = format!("TPCx-HS, {side}: {phase}, times as fast as disks");
+            let what = format!("TPCx-HS, {}: {phase}, times as fast as disks", side.name());
             figures.push(Figure::ours(what, disk.seconds[at] / sorted.seconds[at]));
         }
         let discards = sort(bed, side, Terms::Discards)?;
         for (with, sorted) in [("", sorted), (", discards", &discards)] {
-            let named = |what: &str| format!("TPCx-HS, {side}{with}: {what}");
+            let named = |what: &str| format!("TPCx-HS, {}{with}: {what}", side.name());
             let ratio = disk.total() / sorted.total();
             figures.push(Figure::ours(named("sort, times as fast as disks"), ratio));
             figures.push(Figure::ours(named("WAF"), sorted.waf));
@@ -271,9 +264,10 @@ mod tests {
         let bed = Bed::of(Bytes::mib(512), 1);
         let one = |side| sort(&bed, side, Terms::OneTask).unwrap().total();
         let all = |side| sort(&bed, side, Terms::Stated).unwrap();
-        let (disk, tier) = (all("disk"), all("tier"));
+        let (disk, tier) = (all(Side::Disk), all(Side::Tier));
         assert!(disk.total() > tier.total(), "{} {}", disk.total(), tier.total());
-        assert!(disk.total() / one("disk") > tier.total() / one("tier"));
-        assert!((0.99..1.6).contains(&tier.waf), "{}", tier.waf);
+        assert!(disk.total() / one(Side::Disk) > tier.total() / one(Side::Tier));
+        // A sort writes seven eighths of the volume; the fast drive, 6 % of the volume, may keep as much of that.
+        assert!((0.93..1.6).contains(&tier.waf), "{}", tier.waf);
     }
 }

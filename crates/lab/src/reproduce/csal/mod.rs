@@ -2,7 +2,6 @@
 
 mod bed;
 mod big_data;
-mod knob;
 mod rows;
 mod tenants;
 mod waf;
@@ -14,28 +13,20 @@ use bed::Bed;
 
 pub fn csal(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let bed = Bed::new(options);
-    let steps = match options {
-        Options { quick: true, .. } => 2,
-        Options { points: true, .. } => 3,
-        _ => 5,
-    };
     let points = options.points || options.quick;
+    let steps = if points { 2 } else { 4 };
     let mut figures = waf::figures(&bed, points, &mut part(progress, 0, steps))?;
     let rows = if options.quick { &rows::ROWS[..2] } else { &rows::ROWS[..] };
     figures.extend(rows::table(&bed, rows, &mut part(progress, 1, steps))?);
-    if options.quick {
-        return Ok(figures);
-    }
-    figures.extend(big_data::figures(&bed, options.points, &mut part(progress, 2, steps))?);
-    if !options.points {
+    if !points {
+        figures.extend(big_data::figures(&bed, &mut part(progress, 2, steps))?);
         figures.extend(tenants::figures(&bed, &mut part(progress, 3, steps))?);
-        figures.extend(knob::knobs(&bed, &mut part(progress, 4, steps))?);
     }
     Ok(figures)
 }
 
-/// Knob for an unpublished term: the queue depth of the jobs, here 1 instead of [`bed::DEPTH`].
-const ONE_IN_FLIGHT: &str = "one request of a job in flight, not 128,";
+/// Knob for an unpublished term: the path of the requests.
+const NO_QUEUE: &str = "no queue in common and no cap";
 
 /// The point of `theirs`, and figures beside it, each with one knob turned. The nearest figure is the possible
 /// explanation if the figure at least halves the difference. A difference below 5 % needs no explanation.
@@ -62,17 +53,17 @@ fn turned(
 
 #[cfg(test)]
 mod tests {
-    use super::rows::{ROWS, rates};
+    use super::bed::Side;
+    use super::rows::{RANDOM_4K, ROWS, rates};
     use super::*;
     use thermocline_types::Bytes;
-    use thermocline_workload::synthetic::Pattern;
 
     #[test]
     fn the_tier_writes_several_times_less_than_the_drive_alone_and_is_faster() {
         let bed = Bed::of(Bytes::mib(512), 1);
-        let jobs = [rows::job(Pattern::Uniform, 4, 0.0)];
+        let jobs = [RANDOM_4K];
         let [drive, tier] =
-            ["drive", "tier"].map(|side| bed.run(side, &jobs, &mut |_| {}).unwrap());
+            [Side::Drive, Side::Tier].map(|side| bed.run(side, &jobs, &mut |_| {}).unwrap());
         assert!((35.0..50.0).contains(&drive.waf()), "{}", drive.waf());
         assert!(drive.waf() > 5.0 * tier.waf(), "{} and {}", drive.waf(), tier.waf());
         assert!(tier.written_per_second[0] > drive.written_per_second[0]);
@@ -82,12 +73,12 @@ mod tests {
     fn a_knob_stands_only_if_it_halves_the_difference() {
         let reference = Reference::new(point::CSAL, "writes", "MB/s");
         let standing = |with: f64| {
-            let knobs = [(ONE_IN_FLIGHT, with), ("none", 40.0)];
+            let knobs = [(NO_QUEUE, with), ("none", 40.0)];
             let all = turned("a", 10.0, reference, 20.0, &knobs);
             assert!((all[1].ours - with).abs() < 1e-9 && all[1].reference.is_none());
             all[0].reference.map(|reference| reference.standing)
         };
-        let knob = |ours| Some(Standing::Knob { what: ONE_IN_FLIGHT, ours });
+        let knob = |ours| Some(Standing::Knob { what: NO_QUEUE, ours });
         assert_eq!(standing(14.0), knob(14.0));
         assert_eq!(standing(6.0), knob(6.0));
         assert_eq!(standing(16.0), Some(Standing::Unexplained));
@@ -97,7 +88,7 @@ mod tests {
     #[test]
     fn a_disk_is_fast_in_order_and_slow_at_random() {
         let bed = Bed::of(Bytes::gib(1), 1);
-        let rate = |row: usize| rates(&bed, &ROWS[row], "disk", &mut |_| {}).unwrap();
+        let rate = |row: usize| rates(&bed, &ROWS[row], Side::Disk, &mut |_| {}).unwrap();
         assert!((250.0..271.0).contains(&rate(0)[0]));
         assert!((0.4..1.3).contains(&rate(5)[0]), "{}", rate(5)[0]);
         let mixed = rate(9);

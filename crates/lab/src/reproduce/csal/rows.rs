@@ -3,9 +3,9 @@
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::Pattern;
 
-use super::bed::{Bed, DEPTH, UNUSED_BY_CSAL};
+use super::bed::{Bed, DEPTH, Side};
 use super::point::{CSAL, Reference};
-use super::{Figure, ONE_IN_FLIGHT, part, turned};
+use super::{Figure, NO_QUEUE, part, turned};
 use crate::Error;
 use crate::jobs::JobSpec;
 
@@ -19,11 +19,11 @@ pub const fn job(pattern: Pattern, kib: u64, read_share: f64) -> JobSpec {
 
 const SEQ_4K: JobSpec = job(Pattern::Sequential, 4, 0.0);
 const SEQ_64K: JobSpec = job(Pattern::Sequential, 64, 0.0);
-const RANDOM_4K: JobSpec = job(Pattern::Uniform, 4, 0.0);
+pub const RANDOM_4K: JobSpec = job(Pattern::Uniform, 4, 0.0);
 const RANDOM_64K: JobSpec = job(Pattern::Uniform, 64, 0.0);
 const ZIPF_08: JobSpec = job(Pattern::Zipf { theta: 0.8 }, 64, 0.0);
 const ZIPF_12: JobSpec = job(Pattern::Zipf { theta: 1.2 }, 64, 0.0);
-const READ_64K: JobSpec = job(Pattern::Uniform, 64, 1.0);
+pub const READ_64K: JobSpec = job(Pattern::Uniform, 64, 1.0);
 const READ_4K: JobSpec = job(Pattern::Uniform, 4, 1.0);
 
 /// One row: what it is called, its jobs, and MB/s of each job that writes and of each that reads, on disks, on the
@@ -104,10 +104,7 @@ pub const ROWS: [Row; 10] = [
 ];
 
 /// What the rows run on, in the document's order.
-pub const SIDES: [&str; 3] = ["disk", "drive", "tier"];
-
-/// The table is on as much as the drive alone had.
-const MORE_UNUSED: &str = "22 % of the volume's size unused, not 10 %,";
+const SIDES: [Side; 3] = [Side::Disk, Side::Drive, Side::Tier];
 
 /// Disks choose among what waits by the angle of the platters as well, which the model leaves out.
 const QUARTER_TURN: &str = "disks that wait for a quarter of a turn, not half,";
@@ -119,8 +116,13 @@ const COLUMNS: [[&str; 2]; 3] = [
     ["CSAL, a writer", "CSAL, a reader"],
 ];
 
+/// Every job of `jobs`.
+pub fn flat(jobs: &[Jobs]) -> Vec<JobSpec> {
+    jobs.iter().flat_map(|&(count, job)| vec![job; count]).collect()
+}
+
 /// Number of writing jobs and of reading jobs.
-fn writers(jobs: &[Jobs]) -> (usize, usize) {
+pub fn writers(jobs: &[Jobs]) -> (usize, usize) {
     let read = |&(count, job): &Jobs| if job.read_share > 0.0 { count } else { 0 };
     let readers = jobs.iter().map(read).sum();
     (jobs.iter().map(|(count, _)| count).sum::<usize>() - readers, readers)
@@ -130,26 +132,26 @@ fn writers(jobs: &[Jobs]) -> (usize, usize) {
 pub fn rates(
     bed: &Bed,
     row: &Row,
-    side: &str,
+    side: Side,
     progress: &mut dyn FnMut(f64),
 ) -> Result<[f64; 2], Error> {
-    if side.starts_with("disk") {
+    if matches!(side, Side::Disk | Side::QuickDisk) {
         return disks(bed, row, side);
     }
-    let all: Vec<JobSpec> = row.jobs.iter().flat_map(|&(count, job)| vec![job; count]).collect();
-    let share = bed.run(side, &all, progress)?;
+    let share = bed.run(side, &flat(row.jobs), progress)?;
     let (writers, readers) = writers(row.jobs);
     let mean = |rates: &[f64], jobs: usize| rates.iter().sum::<f64>() / 1e6 / jobs.max(1) as f64;
     Ok([mean(&share.written_per_second, writers), mean(&share.read_per_second, readers)])
 }
 
 /// Each job has a disk of its own.
-fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
+fn disks(bed: &Bed, row: &Row, side: Side) -> Result<[f64; 2], Error> {
     let mut rates = [0.0; 2];
     for (_, job) in row.jobs {
         let reads = job.read_share > 0.0;
         // A disk's reads are timed like its writes.
-        let share = bed.run(side, &[JobSpec { read_share: 0.0, ..*job }], &mut |_| {})?;
+        let alone = [JobSpec { read_share: 0.0, ..*job }];
+        let share = bed.without_vhost().run(side, &alone, &mut |_| {})?;
         rates[usize::from(reads)] = share.written_per_second[0] / 1e6;
     }
     Ok(rates)
@@ -159,28 +161,22 @@ fn disks(bed: &Bed, row: &Row, side: &str) -> Result<[f64; 2], Error> {
 pub fn table(bed: &Bed, rows: &[Row], progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, Error> {
     let mut figures = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        for (at, side) in SIDES.iter().enumerate() {
+        for (at, side) in SIDES.into_iter().enumerate() {
             let step = index * SIDES.len() + at;
             let mut progress = part(progress, step, rows.len() * SIDES.len());
-            let ours = rates(bed, row, side, &mut part(&mut progress, 0, 3))?;
-            let knobs = match *side {
-                "disk" => {
-                    let turned = rates(bed, row, "disk, a quarter of a turn", &mut |_| {})?;
-                    vec![(QUARTER_TURN, turned)]
-                }
-                _ => {
-                    let one = rates(&bed.depth(1), row, side, &mut part(&mut progress, 1, 3))?;
-                    let roomy = bed.with_unused(UNUSED_BY_CSAL);
-                    let unused = rates(&roomy, row, side, &mut part(&mut progress, 2, 3))?;
-                    vec![(ONE_IN_FLIGHT, one), (MORE_UNUSED, unused)]
-                }
+            let ours = rates(bed, row, side, &mut part(&mut progress, 0, 2))?;
+            let progress = &mut part(&mut progress, 1, 2);
+            let knob = match side {
+                Side::Disk => Some((QUARTER_TURN, rates(bed, row, Side::QuickDisk, progress)?)),
+                _ if row.reads.is_none() => None,
+                _ => Some((NO_QUEUE, rates(&bed.without_vhost(), row, side, progress)?)),
             };
-            let what = |kind: &str| format!("{}, {side}: {kind} MB/s per job", row.what);
+            let what = |kind: &str| format!("{}, {}: {kind} MB/s per job", row.what, side.name());
             let reference = Reference::new(CSAL, row.what, "MB/s per job");
             let [writer, reader] = COLUMNS[at].map(|column| reference.part(column));
             let mut take = |kind: &str, at: usize, theirs: f64, reference: Reference| {
-                let knobs: Vec<_> = knobs.iter().map(|(knob, with)| (*knob, with[at])).collect();
-                figures.extend(turned(&what(kind), theirs, reference, ours[at], &knobs));
+                let knob = knob.map(|(knob, with)| (knob, with[at]));
+                figures.extend(turned(&what(kind), theirs, reference, ours[at], knob.as_slice()));
             };
             take("writes", 0, row.writes[at], writer);
             if let Some(theirs) = row.reads {

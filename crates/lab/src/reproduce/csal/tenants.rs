@@ -1,13 +1,13 @@
 //! Four tenants at once, each with a load and a depth of its own: on zones under the log, on a conventional drive.
 
-use thermocline_types::Op;
+use thermocline_types::{Bytes, Op};
 use thermocline_workload::synthetic::Pattern;
 
-use super::bed::{Bed, DEPTH, UNUSED_BY_CSAL};
+use super::bed::{Bed, DEPTH, UNUSED_BY_CSAL, capacity};
 use super::rows::job;
 use super::{Figure, part};
-use crate::Error;
-use crate::jobs::{JobSpec, Share};
+use crate::jobs::{JobSpan, JobSpec, Length, Share};
+use crate::{Error, Stack};
 
 /// The document's tenants, 128 requests of each in flight.
 const TENANTS: [(&str, JobSpec); 4] = [
@@ -100,13 +100,14 @@ pub fn figures(bed: &Bed, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure>, 
 fn share(bed: &Bed, side: &Side, progress: &mut dyn FnMut(f64)) -> Result<Share, Error> {
     let mut jobs = TENANTS.map(|(_, job)| job);
     jobs[0].depth = side.sequential;
-    bed.with_unused(side.unused).run(side.stack, &jobs, progress)
+    let written = |times: f64| JobSpan::Written(Bytes((bed.volume.as_f64() * times) as u64));
+    let length = Length { before: written(2.0), ..Length::of(written(0.5)) };
+    let capacity = capacity(bed.volume, side.unused);
+    bed.run_for(&Stack::parse(side.stack, &[])?, capacity, &jobs, length, progress)
 }
 
 #[cfg(test)]
 mod tests {
-    use thermocline_types::Bytes;
-
     use super::*;
 
     #[test]
