@@ -3,6 +3,7 @@
 mod calibrate;
 mod found;
 mod predict;
+mod stat;
 
 use clap::Subcommand;
 
@@ -11,11 +12,13 @@ use clap::Subcommand;
 pub enum Command {
     /// Derive spare, erase unit and placement of survivors from a drive's counters: a profile for the lab
     Calibrate(calibrate::CalibrateArgs),
+    /// Tell wear and WAF of a drive from what nvme-cli or smartctl printed of it
+    Stat(stat::DriveStatArgs),
     /// Predict the WAF of a drive's counters, tenth by tenth: a simulated drive under the same workload
     Predict(predict::PredictArgs),
 }
 
-/// How to get a log, below the help of both commands.
+/// How to get a log, below the help of `calibrate` and `predict`.
 const LOG: &str = "\
 The log has the drive's counters again and again, as text, as JSON (-o json), or as CSV with the columns host_bytes,
 media_bytes and, if known, erased_bytes. Other lines are passed over. Begin it on an empty drive:
@@ -30,5 +33,6 @@ pub fn execute(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Calibrate(args) => calibrate::calibrate(args),
         Command::Predict(args) => predict::predict(args),
+        Command::Stat(args) => stat::stat(args),
     }
 }

@@ -104,3 +104,40 @@ fn what_a_log_does_not_show_is_asked_for() {
         assert!(refused.to_lowercase().contains(&said.to_lowercase()), "{arguments}: {refused}");
     }
 }
+
+/// Output of `nvme smart-log` and `nvme ocp smart-add-log` for a drive with `tb` of host writes in `hours`. WAF is
+/// 2.5.
+fn printed(tb: u64, hours: u64) -> [String; 2] {
+    let units = tb * 1_000_000_000_000 / 512_000;
+    let health = format!(
+        "percentage_used : 7%\nData Units Written : {units} (x TB)\npower_on_hours : {hours}\n"
+    );
+    let media = tb * 2_500_000_000_000;
+    [health, format!("  Physical media units written -               \t0 {media}\n")]
+}
+
+#[test]
+fn what_nvme_cli_printed_tells_write_amplification_and_life() {
+    let folder = scratch();
+    let folder = folder.path();
+    for (name, tb, hours) in [("old", 10, 8766), ("new", 12, 8814)] {
+        let [health, ocp] = printed(tb, hours);
+        write(folder, &format!("{name}.health"), health);
+        write(folder, &format!("{name}.ocp"), ocp);
+    }
+    let told = run(folder, "drive stat new.health new.ocp").ok();
+    assert!(told.contains("WAF: 2.500 since the drive was new"), "{told}");
+    assert!(told.contains("life: 13.4 years with power are left"), "{told}");
+    let between = "drive stat new.health new.ocp --since old.health --since old.ocp --json";
+    let found = run(folder, between).json();
+    let wear = &found["wear"];
+    assert_eq!(
+        (&wear["hours"], &wear["waf"]["host_bytes"]),
+        (&48.into(), &2_000_000_000_000_u64.into())
+    );
+    assert_eq!(wear["daily_bytes"], 1e12, "{found}");
+    let alone = run(folder, "drive stat new.health").ok();
+    assert!(alone.contains("WAF: unknown: no record has media bytes"), "{alone}");
+    write(folder, "none.txt", "hello\n");
+    assert!(run(folder, "drive stat none.txt").refused(2).contains("none.txt has no counter"));
+}

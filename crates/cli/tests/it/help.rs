@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 52] = [
+const COMMANDS: [&str; 53] = [
     "",
     "lab list",
     "lab theory",
@@ -30,6 +30,7 @@ const COMMANDS: [&str; 52] = [
     "lab bench-placement",
     "drive calibrate",
     "drive predict",
+    "drive stat",
     "format",
     "load",
     "check",
@@ -184,6 +185,15 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     }
     let counters = "host_bytes,media_bytes\n0,0\n9400000000,9400000000\n9500000000,9600000000\n";
     fs::write(folder.path().join("drive.log"), counters).expect("writable");
+    let records = [
+        ("smart.txt", "Data Units Written: 2,000,000\nPower On Hours: 100\n"),
+        ("ocp.txt", "Physical media units written - 0 2000000000000\n"),
+        ("monday.json", "{\"hbmw\": 1000, \"mbmw\": 1000}"),
+        ("friday.json", "{\"hbmw\": 3000, \"mbmw\": 4000}"),
+    ];
+    for (name, text) in records {
+        fs::write(folder.path().join(name), text).expect("writable");
+    }
     let device = |name, more| format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\n{more}");
     let volume = "[[volumes]]\nname = 'main'\nsize = '16MiB'\n";
     let settings = |name: &str, devices: [String; 2]| {
