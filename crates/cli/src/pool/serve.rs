@@ -170,6 +170,10 @@ impl Operator for CommandLine {
 /// size. Without a reserve, new threads may find no memory. Chosen, not measured.
 const RESERVED: (&str, &str) = ("MIMALLOC_RESERVE_OS_MEMORY", "64MiB");
 
+/// The environment variable of glibc's arenas (mallopt(3)), and their number. Each arena of a thread reserves 64 MiB,
+/// and may leave too little for the signal stack of the next thread.
+const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
+
 /// Restarts the program with reserved memory if the address space is limited (`ulimit -v`; proc(5)) and the
 /// environment sets no reserve.
 ///
@@ -186,6 +190,7 @@ fn reserve_if_limited() -> io::Result<()> {
     Err(std::process::Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))
         .env(key, value)
+        .env(ARENAS.0, ARENAS.1)
         .exec())
 }
 

@@ -54,7 +54,7 @@ fn a_stop_takes_no_memory_that_is_not_there() {
     format(folder);
     let program = env!("CARGO_BIN_EXE_thermocline");
     let (mut began, mut refused, mut short) = (0, 0, 0);
-    for kib in (0..60).map(|step| 250_000 - 4000 * step) {
+    for kib in (0..60).map(|step| 250_000 - 2000 * step) {
         let mut command = Command::new("sh");
         let text = format!("ulimit -v {kib}; exec {program} serve pool.toml");
         command.args(["-c", &text]).current_dir(folder);
