@@ -2,20 +2,18 @@
 
 mod clocked;
 mod sizes;
+mod tiers;
 
 use thermocline_record::RunRecord;
 use thermocline_types::Bytes;
 use thermocline_workload::synthetic::{self, Limit, Spec};
 
-use super::point::{MICRON, Reference, Standing};
 use super::{Figure, FiguresDrawn, Options, part};
 use crate::{Error, Input, Pacing, Prefill, Prepared, Settings, Stack};
 use clocked::Clock;
 
 /// The database, by the bytes of its parts.
 const DATABASE: &str = include_str!("tpcc.toml");
-/// Redo log as a share of the database's bytes: the application's own changes.
-const APPLICATION: f64 = 0.35;
 /// Tenants of the database that write pages.
 const PAGES: [&str; 2] = ["double write buffer", "tables"];
 /// The document: the hot tier had 150 to 200 of 800 GB.
@@ -23,33 +21,39 @@ const HOT: f64 = 0.2;
 /// How full the capacity drive is; how full theirs was is not published.
 const FILLED: f64 = 0.85;
 
-/// What the application of the document writes for each byte of its own: 11.1 / 2.2.
-const THEIR_APPLICATION: f64 = 11.1 / 2.2;
-
-/// A set-up, with the document's write amplification of the capacity drive and of the whole, from the application's
-/// bytes, after five hours.
+/// A set-up: the stack below a database that knows nothing of tiers, the capacity drive of a store that does, and the
+/// document's write amplification of the capacity drive and of the whole, from the application's bytes, after 5 hours.
 struct SetUp {
     what: &'static str,
     stack: &'static str,
+    own: &'static str,
     device: f64,
     total: f64,
 }
 
 const SET_UPS: [SetUp; 3] = [
-    SetUp { what: "capacity drive alone", stack: "raw:micron2300", device: 2.2, total: 11.1 },
-    SetUp { what: "tiered", stack: "tier:micron9100+micron2300", device: 1.9, total: 10.0 },
-    SetUp { what: "tiered, on zones", stack: "tier:micron9100+zn540", device: 1.1, total: 6.7 },
+    SetUp {
+        what: "capacity drive alone",
+        stack: "raw:micron2300",
+        own: "raw:micron2300",
+        device: 2.2,
+        total: 11.1,
+    },
+    SetUp {
+        what: "tiered",
+        stack: "tier:micron9100+micron2300",
+        own: "raw:micron2300",
+        device: 1.9,
+        total: 10.0,
+    },
+    SetUp {
+        what: "tiered, on zones",
+        stack: "tier:micron9100+zn540",
+        own: "log:zn540",
+        device: 1.1,
+        total: 6.7,
+    },
 ];
-
-const DEVICE: Reference =
-    Reference::new(MICRON, "MongoDB, TPC-C, five hours: WA of the capacity drive", "ratio");
-const TOTAL: Reference = Reference::new(
-    MICRON,
-    "MongoDB, TPC-C, five hours: media bytes for each of the application",
-    "ratio",
-);
-const HOT_SHARE: Reference =
-    Reference::new(MICRON, "share of all writes that the hot tier takes", "share");
 
 /// The same with another fast device, for which the document has no figure.
 const OTHERS: [(&str, &str); 1] = [("tiered, on zones, P5800X", "tier:p5800x+zn540")];
@@ -94,15 +98,17 @@ impl Run {
 /// The figures, and rates over time as charts.
 pub fn drawn(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<FiguresDrawn, Error> {
     let long = !(options.points || options.quick);
-    let steps = if long { 5 } else { 3 };
-    let (mut figures, records) = set_ups(options, &mut part(progress, 0, steps))?;
+    let steps = if long { 6 } else { 4 };
+    let mut figures = tiers::store(options, &mut part(progress, 3, steps))?;
+    let (page_based, records) = set_ups(options, &mut part(progress, 0, steps))?;
+    figures.extend(page_based);
     figures.extend(sizes::sweep(options, &mut part(progress, 1, steps))?);
     let clock = Clock::after(&records[0], volume(options));
     let (rates, plots) = clocked::rates(options, clock, &mut part(progress, 2, steps))?;
     figures.extend(rates);
     if long {
-        figures.extend(others(options, &mut part(progress, 3, steps))?);
-        figures.extend(all_over_time(options, &mut part(progress, 4, steps))?);
+        figures.extend(others(options, &mut part(progress, 4, steps))?);
+        figures.extend(all_over_time(options, &mut part(progress, 5, steps))?);
     }
     Ok((figures, plots))
 }
@@ -113,19 +119,10 @@ fn set_ups(
     progress: &mut dyn FnMut(f64),
 ) -> Result<(Vec<Figure>, Vec<RunRecord>), Error> {
     let (mut figures, mut records) = (Vec::new(), Vec::new());
-    let mut alone = None;
     for (step, set_up) in SET_UPS.iter().enumerate() {
         let mut progress = part(progress, step, SET_UPS.len());
         let record = measure(options, Run::new(set_up.stack), &mut progress)?;
-        let these = of(set_up.what, &record, Some(set_up));
-        let total = these[1].ours;
-        figures.extend(these);
-        let alone = *alone.get_or_insert(total);
-        if step > 0 {
-            let theirs = set_up.total / SET_UPS[0].total;
-            let what = format!("{}: the same against the capacity drive alone", set_up.what);
-            figures.push(Figure::beside(what, Some(theirs), total / alone));
-        }
+        figures.extend(of(set_up.what, &record));
         figures.extend(sizes::used(set_up.what, &record, volume(options)));
         records.push(record);
     }
@@ -136,7 +133,7 @@ fn others(options: &Options, progress: &mut dyn FnMut(f64)) -> Result<Vec<Figure
     let mut figures = Vec::new();
     for (step, (what, stack)) in OTHERS.iter().enumerate() {
         let mut progress = part(progress, step, OTHERS.len());
-        figures.extend(of(what, &measure(options, Run::new(stack), &mut progress)?, None));
+        figures.extend(of(what, &measure(options, Run::new(stack), &mut progress)?));
     }
     Ok(figures)
 }
@@ -190,55 +187,30 @@ fn database(clock: Option<Clock>) -> Result<Spec, Error> {
     Ok(spec)
 }
 
-/// The figures of one set-up, with published figures where the document has any.
-fn of(what: &str, record: &RunRecord, set_up: Option<&SetUp>) -> Vec<Figure> {
+/// The figures of one set-up.
+fn of(what: &str, record: &RunRecord) -> Vec<Figure> {
     let host = record.host_bytes_written as f64;
-    let application = host * APPLICATION;
     let capacity = record.media_bytes_written.total as f64;
-    let (hot_given, hot_media) = record.fast.as_ref().map_or((0.0, 0.0), |fast| {
-        (fast.device_bytes_written as f64, fast.media_bytes_written.total as f64)
-    });
-    let mut figures = Vec::new();
-    let mut take = |name: &str, theirs: Option<(f64, Reference)>, ours| {
-        let name = format!("{what}: {name}");
-        let figure = match theirs {
-            Some((theirs, reference)) => Figure::new(name, theirs, ours, reference),
-            None => Figure::ours(name, ours),
-        };
-        figures.push(figure);
-    };
-    let theirs = |value: fn(&SetUp) -> f64, reference: Reference| {
-        set_up.map(|set_up| (value(set_up), reference.part(set_up.what)))
-    };
     let given = record.device_bytes_written as f64;
-    let device = theirs(|set_up| set_up.device, DEVICE);
-    take("WA of the capacity drive", device, capacity / given);
-    take(
-        "media bytes of all drives per byte of the application",
-        theirs(|set_up| set_up.total, total_reference(capacity + hot_media, host)),
-        (capacity + hot_media) / application,
-    );
+    let mut figures = Vec::new();
+    let mut take = |name: &str, ours| figures.push(Figure::ours(format!("{what}: {name}"), ours));
+    take("WA of the capacity drive", capacity / given);
     for (name, part) in [("first", 0), ("last", 4)] {
         let wa = amplified(record, part, 5);
-        take(&format!("media bytes of the capacity drive per host byte, {name} fifth"), None, wa);
+        take(&format!("media bytes of the capacity drive per host byte, {name} fifth"), wa);
     }
-    if record.fast.is_some() {
+    if let Some(fast) = &record.fast {
         let log = record.engine_bytes_written.values();
         let destaged: u64 = log.filter_map(|causes| causes.get("destage")).sum();
-        take("host bytes that died on the hot drive", None, 1.0 - destaged as f64 / host);
-        take(TAKES, set_up.map(|_| (0.8, HOT_SHARE)), hot_given / (hot_given + given));
-        take("WA of the hot drive", None, hot_media / hot_given);
+        let hot = fast.device_bytes_written as f64;
+        take("host bytes that died on the hot drive", 1.0 - destaged as f64 / host);
+        take(TAKES, hot / (hot + given));
+        take("WA of the hot drive", fast.media_bytes_written.total as f64 / hot);
     }
     if let Some(bandwidth) = &record.bandwidth {
-        take("host MB/s", None, bandwidth.host_write_bytes_per_second / 1e6);
+        take("host MB/s", bandwidth.host_write_bytes_per_second / 1e6);
     }
     figures
-}
-
-/// The published total, with what ours would be if the application wrote as much as theirs.
-fn total_reference(media: f64, host: f64) -> Reference {
-    let what = "an application that writes 5.05 (11.1 / 2.2) bytes for each of its own, not 2.86,";
-    TOTAL.standing(Standing::Knob { what, ours: media / host * THEIR_APPLICATION })
 }
 
 /// Media bytes of the drive for capacity for each byte of the host, in one of `parts` parts of the run.
@@ -265,13 +237,7 @@ fn within(record: &RunRecord, part: u64, parts: u64) -> (u64, u64, f64) {
 
 /// The figures of a run that is ten times as long: what the whole adds up to, and each part of it.
 fn over_time(what: &str, record: &RunRecord) -> Vec<Figure> {
-    let hot = record.fast.as_ref().map_or(0, |fast| fast.media_bytes_written.total);
-    let total = (record.media_bytes_written.total + hot) as f64;
-    let application = record.host_bytes_written as f64 * APPLICATION;
-    let mut figures = vec![Figure::ours(
-        format!("{what}, ten times as long: media bytes of all drives per byte of the application"),
-        total / application,
-    )];
+    let mut figures = Vec::new();
     for part in 0..PARTS {
         let volumes = VOLUMES_LONG * (part + 1) as f64 / PARTS as f64;
         let named = |name: &str| format!("{what}, until {volumes:.0} volumes: {name}");
@@ -320,26 +286,13 @@ mod tests {
         );
     }
 
-    /// The shares of requests times their sizes are the shares of bytes that the file and [`APPLICATION`] say.
-    #[test]
-    fn the_redo_log_has_its_share_of_the_bytes() {
-        let Spec::Tenants(tenants) = Spec::from_toml(DATABASE).unwrap() else { panic!("tenants") };
-        let bytes = |tenant: &synthetic::Tenant| {
-            let writes = tenant.share * (1.0 - tenant.read_share.unwrap_or(0.0));
-            writes * tenant.io_size.unwrap().as_f64()
-        };
-        let all: f64 = tenants.iter().map(bytes).sum();
-        assert!((bytes(&tenants[0]) / all - APPLICATION).abs() < 1e-9);
-        assert!((bytes(&tenants[1]) / bytes(&tenants[2]) - 1.0).abs() < 1e-9);
-    }
-
     #[test]
     fn zones_below_a_tier_write_less_than_a_drive_and_a_larger_hot_tier_absorbs_more() {
         let options = Options { seed: 1, traces: None, quick: true, points: false };
         let run =
             |stack, hot| measure(&options, Run { hot, ..Run::new(stack) }, &mut |_| {}).unwrap();
         let ours = |record: &RunRecord, name: &str| {
-            let figures = of("", record, None);
+            let figures = of("", record);
             figures.into_iter().find(|figure| figure.what.contains(name)).unwrap().ours
         };
         let zones = run("tier:micron9100+zn540", HOT);

@@ -6,7 +6,7 @@ use thermocline_types::Bytes;
 use super::{Figure, Options, Run, measure, of};
 use crate::Error;
 use crate::reproduce::part;
-use crate::reproduce::point::{MICRON, Reference, Standing};
+use crate::reproduce::point::Standing;
 
 /// Capacity of the document's hot drive; the hot tier had a part of the drive.
 const DRIVE_GB: f64 = 800.0;
@@ -16,10 +16,6 @@ const SIZES: [(f64, Option<f64>); 5] =
 /// What the sizes are varied on.
 const SIDES: [(&str, &str); 2] =
     [("tiered", "tier:micron9100+micron2300"), ("tiered, on zones", "tier:micron9100+zn540")];
-
-/// A hot tier of a fifth of the size.
-const USED: Reference =
-    Reference::new(MICRON, "share of all bytes in use that the hot tier has", "share");
 
 /// Bytes valid on each drive at the end against bytes written to it over the run, as multiples of the volume.
 pub(super) fn used(what: &str, record: &RunRecord, volume: Bytes) -> Vec<Figure> {
@@ -37,19 +33,15 @@ pub(super) fn used(what: &str, record: &RunRecord, volume: Bytes) -> Vec<Figure>
             let share = valid as f64 / all.max(1) as f64;
             let name = named("share of all bytes in use that are on");
             let occupied = share_occupied(record);
-            let reference = USED.standing(knob((0.2, share), OCCUPIED, occupied));
-            figures.push(Figure::new(name, 0.2, share, reference));
+            figures.push(Figure::beside(name, Some(super::HOT), share));
             let name = named("share of all bytes written and not reset that are on");
-            figures.push(Figure::beside(name, Some(0.2), occupied));
+            figures.push(Figure::beside(name, Some(super::HOT), occupied));
         }
     }
     figures
 }
 
-/// HSE counts whole files as in use, including dead data.
-const OCCUPIED: &str = "bytes in use counted as written and not reset, valid or not,";
-
-/// The hot drive's share of all bytes that the log wrote and has not reset.
+/// The hot drive's share of all bytes that the log wrote and has not reset. HSE likewise counts whole files as in use.
 fn share_occupied(record: &RunRecord) -> f64 {
     let of = |series: &DeviceSeries| series.occupied_bytes.unwrap_or(0) as f64;
     let all: f64 = record.device_series.iter().map(of).sum();
@@ -85,7 +77,7 @@ pub(super) fn sweep(
         let run = Run { hot: gb / DRIVE_GB, ..Run::new(stack) };
         let record = measure(options, run, &mut part(progress, step, runs.len()))?;
         let what = format!("{what}, hot tier of {gb:.0} of 800 GB");
-        for figure in of(&what, &record, None) {
+        for figure in of(&what, &record) {
             let theirs = theirs.filter(|_| figure.what.ends_with(super::TAKES));
             figures.push(Figure { theirs, ..figure });
         }
