@@ -35,7 +35,7 @@ pub struct RealDrive {
     pub apart: Sourced<bool>,
     /// Placement handles; without them, one stream.
     pub handles: Option<Sourced<u8>>,
-    /// Write buffer; none if it is not known.
+    /// Write buffer; none if unknown.
     pub buffer: Option<Sourced<Bytes>>,
 }
 

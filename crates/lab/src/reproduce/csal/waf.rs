@@ -12,7 +12,7 @@ struct Case {
     what: &'static str,
     /// What the document's chart may be of.
     jobs: &'static [Jobs],
-    /// What else it may be of: one job of each kind.
+    /// The other reading of the chart: one job of each kind.
     lone: &'static [Jobs],
     waf: [f64; 2],
     written: [f64; 2],

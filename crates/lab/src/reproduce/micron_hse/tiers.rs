@@ -59,7 +59,7 @@ impl Sides {
         Sides { volume, hot }
     }
 
-    /// The store's requests. It discards the files that it deletes; memory and files are parts of the volume.
+    /// The store's requests. It discards deleted files. Memory and files are parts of the volume.
     fn generator(self, seed: u64) -> Result<Generator, Error> {
         let (memory, file) = (self.volume.0 / MEMORIES, self.volume.0 / FILES);
         let text =
