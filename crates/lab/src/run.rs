@@ -43,7 +43,9 @@ pub fn run(
     if matches!(stack.layer, Layer::Log | Layer::Tier) {
         let plan = fullest(settings, |settings| Plan::new(stack, settings, workload.room()))?;
         let (config, blocks) = (plan.config.clone(), plan.blocks);
-        return run_on(plan.build()?, Some((&config, blocks)), workload, stack, settings, progress);
+        let mut machine = plan.build()?;
+        machine.tags = Tags::new(stack, workload, machine.device().drive().cut())?;
+        return run_on(machine, Some((&config, blocks)), workload, stack, settings, progress);
     }
     let mut drive = build(workload, stack, settings)?;
     if stack.layer == Layer::Tag {

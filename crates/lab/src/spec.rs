@@ -106,8 +106,8 @@ pub fn stack(spec: &RunSpec) -> Result<Stack, Error> {
     if let Some(placement) = &spec.placement {
         stack.place(placement)?;
     }
-    if let Some(what) = spec.tag_by.as_ref().filter(|_| stack.layer == Layer::Tag) {
-        stack.place(what)?;
+    if let Some(what) = &spec.tag_by {
+        stack.tag_by(what)?;
     }
     Ok(stack)
 }

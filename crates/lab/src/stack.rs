@@ -41,7 +41,8 @@ impl Layer {
         ),
         (
             Layer::Log,
-            "the log engine: zones or units written front to back, garbage collected by the host (any drive)",
+            "the log engine: zones or units written front to back, garbage collected by the host (any drive); \
+             `tag_by` gives it handles of files, directories, volumes",
         ),
         (
             Layer::Tier,
@@ -208,6 +209,23 @@ impl Stack {
                 Ok(())
             }
         }
+    }
+
+    /// Gives writes the handles of `what`: `file`, `directory` or `volume`. Under `log`, the placement becomes
+    /// `handles`, unless the stack's own text or an override chose one. Other layers take no handles.
+    ///
+    /// # Errors
+    /// [`Error::Settings`] when `what` is unknown.
+    pub fn tag_by(&mut self, what: &str) -> Result<(), Error> {
+        match self.layer {
+            Layer::Raw | Layer::Tier => {}
+            Layer::Tag => self.place(what)?,
+            Layer::Log => {
+                self.tag = Some(named(&format!("`tag_by` {what}"), what)?);
+                self.place("handles")?;
+            }
+        }
+        Ok(())
     }
 
     /// The group that the device for capacity is.

@@ -82,6 +82,7 @@ impl fmt::Display for Tagging {
 }
 
 /// Which handle a write carries.
+#[derive(Debug)]
 pub(crate) enum Tags {
     /// Always the first handle.
     First,
@@ -101,10 +102,16 @@ impl Tags {
     /// # Errors
     /// Those of reading the workload in advance.
     pub(crate) fn new(stack: &Stack, workload: &mut Prepared, cut: &Cut) -> Result<Tags, Error> {
+        let handles = match (stack.layer, &stack.log.engine.placement) {
+            (Layer::Log, Some(Policy::Handles(placement))) => placement.count(),
+            _ => handles(&stack.profile),
+        };
         Ok(match (stack.layer, &stack.tag) {
             (Layer::Raw, _) => Tags::First,
-            (Layer::Tag, Some(Tagging::Told(told))) => Tags::Known(Known::new(workload, *told)?),
-            (Layer::Tag, Some(Tagging::Stream(by))) => {
+            (Layer::Tag | Layer::Log, Some(Tagging::Told(told))) => {
+                Tags::Known(Known::new(workload, *told)?)
+            }
+            (Layer::Tag | Layer::Log, Some(Tagging::Stream(by))) => {
                 if workload.directories().is_empty() {
                     return Err(Error::Settings(format!(
                         "{}: the workload does not know its files: it takes an application such as lsm, or a trace \
@@ -112,11 +119,11 @@ impl Tags {
                         stack.text
                     )));
                 }
-                Tags::Stream(*by, u16::from(handles(&stack.profile).max(1)))
+                Tags::Stream(*by, u16::from(handles.max(1)))
             }
             (Layer::Tag, Some(Tagging::Policy(policy))) => {
                 let policy = (**policy).clone();
-                Tags::Placed(Box::new(Tagger::new(policy, handles(&stack.profile), cut)))
+                Tags::Placed(Box::new(Tagger::new(policy, handles, cut)))
             }
             (Layer::Tag | Layer::Log | Layer::Tier, _) => Tags::Tenant,
         })
@@ -298,14 +305,17 @@ mod tests {
         let span = Bytes::mib(256);
         let options = Options::new(span, Limit::drive_writes(8.0, span).unwrap());
         let input = Input::Synthetic { spec: Spec::from_toml(spec).unwrap(), options };
-        let waf = |stack: &str| {
+        let stack = |text: &str| {
             let drive = ["buffer.merge=false", "gc.separate=false", "gc.victim=kawaguchi"];
-            let stack = Stack::parse(stack, &drive.map(|set| format!("device.{set}"))).unwrap();
+            Stack::parse(text, &drive.map(|set| format!("device.{set}"))).unwrap()
+        };
+        let waf_of = |stack: Stack| {
             let mut workload = Prepared::new(input.clone(), None, Bytes::BLOCK, None).unwrap();
             let record =
                 run(&mut workload, &stack.untimed(), &Settings::default(), &mut |_| {}).unwrap();
             record.lasting.waf.expect("something was written")
         };
+        let waf = |text: &str| waf_of(stack(text));
         let (raw, volume) = (waf("raw:pm9d3"), waf("tag:pm9d3,tag.placement=volume"));
         assert!(volume < 0.7 * raw, "{volume} against {raw}");
         assert!(volume < waf("tag:pm9d3,tag.placement=auto"));
@@ -314,6 +324,11 @@ mod tests {
             let waf = waf(&format!("tag:pm9d3,tag.placement={same}"));
             assert!((waf / volume - 1.0).abs() < 1e-12, "{same}: {waf} against {volume}");
         }
+        // The log has an open unit for each handle.
+        let mut log = stack("log:pm9d3,log.unit=2MiB");
+        log.tag_by("volume").unwrap();
+        let (told, mixed) = (waf_of(log), waf("log:pm9d3,log.unit=2MiB,pool.placement=sepgc"));
+        assert!(told < 0.9 * mixed, "{told} against {mixed}");
     }
 
     #[test]

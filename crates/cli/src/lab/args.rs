@@ -361,8 +361,8 @@ pub struct DeviceArgs {
     /// Under log, the class of a block; under tag, the handle of a write (`lab list placements`)
     #[arg(long, value_name = "NAME", help_heading = "Device")]
     pub placement: Option<String>,
-    /// Under tag, what has a handle of its own: file, directory (or kind of file) or volume; of no effect under other
-    /// layers
+    /// Under tag and log, what has a handle of its own: file, directory (or kind of file) or volume; under log the
+    /// placement becomes `handles`; of no effect under other layers
     #[arg(long, value_name = "WHAT", help_heading = "Device", conflicts_with = "placement")]
     #[arg(value_parser = ["file", "directory", "volume"])]
     pub tag_by: Option<String>,

@@ -154,13 +154,16 @@ fn placements() -> Vec<[String; 2]> {
         ),
         row(
             "volume",
-            "tag: as the application could tell: the tenant, or the kind of data where there is one tenant",
+            "tag, log: as the application could tell: the tenant, or the kind of data where there is one tenant",
         ),
         row(
             "file",
-            "tag: files have handles in turn, where the workload knows files (applications, traces with a stream column)",
+            "tag, log: files have handles in turn, where the workload knows files (applications, traces with a stream column)",
         ),
-        row("directory", "tag: each directory, or kind of file, has a handle of its own; likewise"),
+        row(
+            "directory",
+            "tag, log: each directory, or kind of file, has a handle of its own; likewise",
+        ),
         row("hint", "tag: as the application could tell: one of four classes of lifetime"),
     ];
     policies

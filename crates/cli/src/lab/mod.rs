@@ -6,6 +6,7 @@ mod bench_placement;
 mod convert;
 mod datasheet;
 mod explain;
+mod jobs;
 mod list;
 mod output;
 mod parallel;
@@ -29,6 +30,8 @@ pub enum Command {
     Run(run::RunArgs),
     /// Run the same workload against several stacks: one table, one report
     Compare(run::CompareArgs),
+    /// Run several jobs at once, each with a depth and a cap of its own, through one queue or apart
+    Jobs(jobs::JobsArgs),
     /// Run a workload for each value of a key, or of two against each other: table, curves, heat maps
     Sweep(sweep::SweepArgs),
     /// What discards, hints, streams, FDP, zones or a fast tier would buy: each alone, on equal media
@@ -66,6 +69,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => run::compare(&args),
+        Command::Jobs(args) => jobs::jobs(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Whatif(args) => whatif::whatif(&args),
         Command::Tco(args) => tco::tco(&args),

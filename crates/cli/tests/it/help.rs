@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 53] = [
+const COMMANDS: [&str; 54] = [
     "",
     "lab list",
     "lab theory",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 53] = [
     "lab analyze",
     "lab run",
     "lab compare",
+    "lab jobs",
     "lab sweep",
     "lab whatif",
     "lab tco",

@@ -12,6 +12,7 @@ mod forgetful;
 mod formats;
 mod help;
 mod interrupt;
+mod jobs;
 mod listings;
 mod log_layer;
 mod outputs;

@@ -19,7 +19,7 @@ pub enum Isolation {
 ///
 /// A write's handle is `reclaim group × handles + handle`; one beyond the last counts as handle 0 of group 0, as a
 /// drive treats an invalid placement identifier. State: none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handles {
     groups: u8,
     handles: u8,
@@ -37,6 +37,12 @@ impl Handles {
         let classes = u32::from(groups) * u32::from(placement.classes_per_group());
         assert!(groups > 0 && handles > 0 && classes <= 255, "1 to 255 open units");
         placement
+    }
+
+    /// Handles per reclaim group.
+    #[must_use]
+    pub fn count(&self) -> u8 {
+        self.handles
     }
 
     fn classes_per_group(&self) -> u8 {

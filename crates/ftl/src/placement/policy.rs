@@ -9,8 +9,9 @@ use thermocline_types::{Class, Lba, Setting, UnitId};
 use crate::Units;
 
 use super::{
-    Auto, Below, Classifier, Dac, Eti, Fadac, LsmZgc, Mida, Midas, MultiLog, MultiQueue, Nothing,
-    SepBit, SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule, Warcip, Write,
+    Auto, Below, Classifier, Dac, Eti, Fadac, Handles, Isolation, LsmZgc, Mida, Midas, MultiLog,
+    MultiQueue, Nothing, SepBit, SeparateRelocation, Sfr, Sfs, Survivor, Topology, VictimRule,
+    Warcip, Write,
 };
 
 /// Default number of classes for policies with a choice of classes.
@@ -26,6 +27,8 @@ enum Parameter<T> {
     None(fn() -> T),
     /// The number of classes, at least `least`.
     Classes { least: u8, default: u8, make: fn(u8) -> T },
+    /// The number of placement handles; `of` tells that of a policy.
+    Handles { default: u8, make: fn(u8) -> T, of: fn(&T) -> u8 },
     /// Blocks that have one history, a power of two; `of` tells what was stated of a policy.
     Neighbours { make: fn(Option<u32>) -> T, of: fn(&T) -> Option<u32> },
     /// A share, 0 to 1; `of` tells that of a policy.
@@ -44,6 +47,10 @@ impl<T: Classifier> Parameter<T> {
                 .ok()
                 .filter(|classes| (*least..=MOST_CLASSES).contains(classes))
                 .map(make),
+            (Parameter::Handles { default, make, .. }, None) => Some(make(*default)),
+            (Parameter::Handles { make, .. }, Some(text)) => {
+                text.parse().ok().filter(|count| (1..=MOST_CLASSES / 2).contains(count)).map(make)
+            }
             (Parameter::Neighbours { make, .. }, None) => Some(make(None)),
             (Parameter::Neighbours { make, .. }, Some(text)) => text
                 .parse()
@@ -62,6 +69,7 @@ impl<T: Classifier> Parameter<T> {
         match self {
             Parameter::None(_) => f.write_str(name),
             Parameter::Classes { .. } => write!(f, "{name}:{}", policy.topology().classes()),
+            Parameter::Handles { of, .. } => write!(f, "{name}:{}", of(policy)),
             Parameter::Neighbours { of, .. } => match of(policy) {
                 Some(count) => write!(f, "{name}:{count}"),
                 None => f.write_str(name),
@@ -153,6 +161,13 @@ policies! {$
         "AutoStream (SYSTOR 2017): sequentiality, frequency and recency of chunks";
     Eti = "eti", Parameter::None(Eti::default),
         "ETI (HotStorage 2016): temperature of extents";
+    Handles = "handles", Parameter::Handles { default: CLASSES, make: own_survivors, of: Handles::count },
+        "the handle that comes with a write (`tag_by`), survivors apart by handle; handles:6 has 6";
+}
+
+/// Handles of one pool, with survivors of each apart.
+fn own_survivors(handles: u8) -> Handles {
+    Handles::new(1, handles, Isolation::Persistently)
 }
 
 impl Policy {
@@ -175,7 +190,8 @@ impl Policy {
             | Policy::SeparateRelocation(_)
             | Policy::LsmZgc(_)
             | Policy::Mida(_)
-            | Policy::Eti(_) => 0,
+            | Policy::Eti(_)
+            | Policy::Handles(_) => 0,
             Policy::Dac(_) | Policy::MultiQueue(_) | Policy::Sfr(_) => per_block(1.0),
             Policy::Fadac(_) => per_block(2.0),
             Policy::SepBit(_) => per_block(4.0),

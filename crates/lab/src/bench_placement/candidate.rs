@@ -32,11 +32,12 @@ pub enum Candidate {
 }
 
 impl Candidate {
-    /// Every policy and oracle.
+    /// Every policy that finds classes itself, and every oracle.
     #[must_use]
     pub fn all() -> Vec<Candidate> {
-        let policies =
-            Policy::list().into_iter().map(|(policy, _)| Candidate::Policy(Box::new(policy)));
+        let policies = Policy::list().into_iter().map(|(policy, _)| policy);
+        let policies = policies.filter(|policy| !matches!(policy, Policy::Handles(_)));
+        let policies = policies.map(|policy| Candidate::Policy(Box::new(policy)));
         policies.chain([Candidate::Rates, Candidate::Future]).collect()
     }
 

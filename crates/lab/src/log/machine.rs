@@ -21,6 +21,7 @@ use super::host::{Ask, BlockRange, Pending, Whole, parts};
 use super::payload::PackDraw;
 use crate::Error;
 use crate::byte_counts::{ByteCounts, LogBytes};
+use crate::tag::Tags;
 use crate::target::Finished;
 use crate::tenants::owner;
 
@@ -58,6 +59,8 @@ pub struct Machine {
     pending: Slab<Pending>,
     waiting: VecDeque<(usize, Ask)>,
     pub(super) finished: VecDeque<Finished>,
+    /// Which handle a write carries.
+    pub(crate) tags: Tags,
     /// Whether the host waits while garbage is collected.
     pub(super) exclusive: bool,
     /// When all that the host wrote had left memory for the drives, at the last [`Machine::settle`].
@@ -113,6 +116,7 @@ impl Machine {
             pending: Slab::new(),
             waiting: VecDeque::new(),
             finished: VecDeque::new(),
+            tags: Tags::Tenant,
             exclusive: false,
             left_memory: Time::ZERO,
             writes: 0,

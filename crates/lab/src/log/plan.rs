@@ -359,7 +359,8 @@ fn memory(media: Bytes, room: Room, tuning: &Tuning) -> Bytes {
             Policy::Nothing(_)
             | Policy::SeparateRelocation(_)
             | Policy::LsmZgc(_)
-            | Policy::Mida(_),
+            | Policy::Mida(_)
+            | Policy::Handles(_),
         ) => 0,
         _ => PLACED_BYTES,
     };

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::byte_counts::ByteCounts;
 use crate::rates::DeviceRates;
 use crate::target::{Failure, Finished, Target};
-use crate::tenants::{OwnedCounts, owner};
+use crate::tenants::OwnedCounts;
 
 impl Target for Machine {
     fn now(&self) -> Time {
@@ -24,7 +24,7 @@ impl Target for Machine {
     }
 
     fn handle(&mut self, pieces: &[Request]) -> u16 {
-        owner(pieces[0].tenant)
+        self.tags.handle(pieces)
     }
 
     fn submit(&mut self, pieces: &[Request], handle: u16) -> Result<Option<Time>, Failure> {
