@@ -313,6 +313,8 @@ impl Settings {
             threads,
             direct: device.direct,
             discard: device.discard,
+            streams: write_streams(&device.path).min(device.write_streams.unwrap_or(u32::MAX))
+                as u8,
             access,
         }
     }
@@ -465,6 +467,14 @@ pub fn new_pool_id() -> std::io::Result<PoolId> {
 #[must_use]
 pub fn unit_bytes(geometry: &Geometry) -> Bytes {
     Bytes(u64::from(geometry.blocks_per_unit()) * geometry.logical_block().bytes() as u64)
+}
+
+/// Write streams of the block device at `path` that writes can name, at most 255 (Linux 6.16): placement handles of an
+/// FDP drive.
+#[must_use]
+pub fn write_streams(path: &Path) -> u32 {
+    let streams = queue_attribute(path, "max_write_streams").and_then(|text| text.parse().ok());
+    streams.map_or(0, |streams: u32| streams.min(u8::MAX.into()))
 }
 
 /// The kernel's attribute of the block device at `path`; `None` for other files.

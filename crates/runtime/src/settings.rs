@@ -120,6 +120,8 @@ pub struct DeviceSettings {
     pub direct: Option<bool>,
     /// Whether units that are reset give their space back.
     pub discard: Option<bool>,
+    /// Write streams of the device that classes of data go to, at most; 0: none.
+    pub write_streams: Option<u32>,
     /// Name or file of the simulated drive.
     pub profile: Option<String>,
     /// Remaining endurance of the device, in bytes.
@@ -260,6 +262,7 @@ impl Settings {
             device.threads = device.threads.or(transfers.threads);
             device.direct = device.direct.or(transfers.direct);
             device.discard = device.discard.or(transfers.discard);
+            device.write_streams = device.write_streams.or(transfers.write_streams);
         }
         for (key, stated) in [
             ("connections", self.serve.connections.is_some()),

@@ -62,6 +62,9 @@ settings! {
         discard: bool, expert, "false" ("true for block devices"),
             "Whether units that are emptied give their space back: a block device is told what it need not keep \
              (discard), a file gets a hole. With holes the file system has more to do, and flushes wait for it.";
+        write_streams: u32 => 0..=255, expert, "0" ("all of the device"),
+            "Write streams of a block device to use at most (queue/max_write_streams, Linux 6.16, with io_uring): placement \
+             handles of an FDP drive. Each class of data goes to a stream, metadata to the last one. 0: none.";
         connections: u32 => CONNECTIONS, expert, "128",
             "Connections of clients at once.";
         patience: u32 => PATIENCE, expert, "10",

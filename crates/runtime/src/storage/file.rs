@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom, flock, seek};
 use rustix::io::{Errno, pwrite};
 use thermocline_engine::{UnitCondition, UnitReport};
-use thermocline_types::{Bytes, UnitId};
+use thermocline_format::METADATA;
+use thermocline_types::{Bytes, Class, UnitId};
 
 use super::cache::read_from_media;
 use super::holder;
@@ -35,6 +36,9 @@ pub struct Options {
     /// Whether a reset gives space back: a discard of a block device, a hole in a file; `None`: for block
     /// devices only. Holes cost the file system transactions, for which flushes wait (ADR 0018).
     pub discard: Option<bool>,
+    /// Write streams of the block device that classes of data go to, by io_uring; 0: none. At most as many as the
+    /// device has.
+    pub streams: u8,
     /// Permitted access.
     pub access: Access,
 }
@@ -42,7 +46,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (engine, access) = (IoEngine::Auto, Access::ReadWrite);
-        Options { engine, threads: 16, direct: None, discard: None, access }
+        Options { engine, threads: 16, direct: None, discard: None, streams: 0, access }
     }
 }
 
@@ -59,6 +63,7 @@ pub struct File {
     io: Io,
     kind: Kind,
     discards: bool,
+    streams: u8,
     /// `None` for block devices, and without writes.
     watch: Option<Watch>,
     /// The last, so that the lock is given up when nothing is under way any more.
@@ -131,7 +136,8 @@ impl File {
         let discards = options.discard.unwrap_or(is_block);
         let watch = (writes && !is_block).then(|| Watch::start(&file, needed));
         let watch = watch.transpose().map_err(system)?;
-        Ok(File { path: path.to_owned(), layout, io, kind, discards, watch, file: locked })
+        let (path, streams) = (path.to_owned(), options.streams);
+        Ok(File { path, layout, io, kind, discards, streams, watch, file: locked })
     }
 
     /// How transfers are handed to the system: `io_uring` or `threads`.
@@ -213,6 +219,16 @@ impl File {
     #[cfg(target_os = "linux")]
     pub(super) fn call(&mut self, token: Token, call: Call) {
         self.io.submit(token, Action::Call(call));
+    }
+}
+
+/// The write stream of `class`, 1 to `streams`; 0 if there are none. Metadata has the last stream to itself, where there
+/// are two or more; classes beyond the others share them.
+fn stream_of(class: Class, streams: u8) -> u8 {
+    match streams {
+        0 | 1 => streams,
+        _ if class == METADATA => streams,
+        _ => 1 + class.0 % (streams - 1),
     }
 }
 
@@ -329,7 +345,9 @@ impl Storage for File {
 
     fn submit(&mut self, token: Token, command: Command) {
         let action = match command {
-            Command::Write { at, parts, .. } => Action::Write { at, parts },
+            Command::Write { at, parts, class } => {
+                Action::Write { at, parts, stream: stream_of(class, self.streams) }
+            }
             Command::Read { at, into, .. } => Action::Read { at, into },
             Command::Flush(_) if self.fate().is_some() => {
                 Action::Call(Box::new(|| Err(Errno::STALE)))
@@ -373,5 +391,23 @@ impl Storage for File {
                 format!("{path} was cut off at {has} of {needed} bytes while it was in use")
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_has_the_last_stream_and_classes_share_the_others() {
+        let streams_of = |streams| {
+            let classes = [Class(0), Class(1), Class(2), METADATA];
+            classes.map(|class| stream_of(class, streams))
+        };
+        assert_eq!(streams_of(0), [0, 0, 0, 0]);
+        assert_eq!(streams_of(1), [1, 1, 1, 1]);
+        assert_eq!(streams_of(3), [1, 2, 1, 3]);
+        assert_eq!(streams_of(8), [1, 2, 3, 8]);
+        assert_eq!(streams_of(u8::MAX), [1, 2, 3, 255]);
     }
 }

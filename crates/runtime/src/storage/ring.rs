@@ -49,7 +49,7 @@ struct Slot {
 
 /// Kind of transfer. Leases keep the memory alive and exclusive.
 enum Kind {
-    Write { _leases: Vec<ReadLease> },
+    Write { _leases: Vec<ReadLease>, stream: u8 },
     Read { _lease: WriteLease },
     Sync,
 }
@@ -114,10 +114,10 @@ impl Ring {
                 vectors.push(IoVec { bytes, len });
                 (at.0, Kind::Read { _lease: lease })
             }
-            Action::Write { at, parts } => {
+            Action::Write { at, parts, stream } => {
                 let leases: Vec<_> = parts.into_iter().map(|part| part.into_reading()).collect();
                 gather(&leases, &mut vectors);
-                (at.0, Kind::Write { _leases: leases })
+                (at.0, Kind::Write { _leases: leases, stream })
             }
         };
         let slot = self.slots.insert(Slot { token, at, vectors, next: 0, kind });
@@ -145,9 +145,10 @@ impl Ring {
         let vectors = &transfer.vectors[transfer.next..];
         let (first, count) = (vectors.as_ptr(), vectors.len() as u32);
         let entry = match transfer.kind {
-            Kind::Write { .. } => {
-                opcode::Writev::new(FILE, first.cast(), count).offset(transfer.at).build()
-            }
+            Kind::Write { stream, .. } => opcode::Writev::new(FILE, first.cast(), count)
+                .offset(transfer.at)
+                .write_stream(stream)
+                .build(),
             Kind::Read { .. } => {
                 opcode::Readv::new(FILE, first.cast(), count).offset(transfer.at).build()
             }

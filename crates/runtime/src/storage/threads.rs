@@ -113,7 +113,7 @@ impl Queue {
 /// Carries out an action, and waits until that is done.
 pub(super) fn carry_out(file: &File, action: Action) -> Result<(), Errno> {
     match action {
-        Action::Write { at, parts } => write_all(file, at.0, &parts),
+        Action::Write { at, parts, .. } => write_all(file, at.0, &parts),
         Action::Read { at, into } => read_all(file, at.0, &into),
         Action::Sync => rustix::fs::fdatasync(file),
         Action::Call(call) => call(),
