@@ -19,11 +19,13 @@ pub(super) struct Inline {
     inbox: Arc<Inbox>,
 }
 
-/// Whether the file is in memory: on tmpfs or ramfs (`linux/magic.h`).
+/// Whether the file is in memory: a regular file on tmpfs or ramfs (`linux/magic.h`). Nodes of devices are on tmpfs too.
 pub(super) fn is_in_memory(file: &File) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58F6;
-    rustix::fs::fstatfs(file).is_ok_and(|found| [TMPFS, RAMFS].contains(&(found.f_type as u64)))
+    let on_memory = |found: rustix::fs::StatFs| [TMPFS, RAMFS].contains(&(found.f_type as u64));
+    file.metadata().is_ok_and(|found| found.is_file())
+        && rustix::fs::fstatfs(file).is_ok_and(on_memory)
 }
 
 impl Inline {
@@ -50,5 +52,18 @@ impl Inline {
     /// Readable after a wake. Completions are ready at once.
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.inbox.descriptor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes of devices are on a file system in memory (devtmpfs); what they stand for is not.
+    #[test]
+    fn a_device_is_not_in_memory() {
+        let node = File::open("/dev/null").unwrap();
+        let found = rustix::fs::fstatfs(&node).unwrap();
+        assert!(!is_in_memory(&node), "on a file system of type {:x}", found.f_type);
     }
 }
