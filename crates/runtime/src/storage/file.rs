@@ -222,8 +222,8 @@ impl File {
     }
 }
 
-/// The write stream of `class`, 1 to `streams`; 0 if there are none. Metadata has the last stream to itself, where there
-/// are two or more; classes beyond the others share them.
+/// The write stream of `class`, 1 to `streams`; 0 if there are none. Of two streams or more, metadata has the last to
+/// itself; classes beyond the others share them.
 fn stream_of(class: Class, streams: u8) -> u8 {
     match streams {
         0 | 1 => streams,

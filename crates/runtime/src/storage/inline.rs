@@ -19,7 +19,7 @@ pub(super) struct Inline {
     inbox: Arc<Inbox>,
 }
 
-/// Whether the file is in memory: a regular file on tmpfs or ramfs (`linux/magic.h`). Nodes of devices are on tmpfs too.
+/// Whether the file is in memory: a regular file on tmpfs or ramfs (`linux/magic.h`). Device nodes are on tmpfs too.
 pub(super) fn is_in_memory(file: &File) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58F6;
