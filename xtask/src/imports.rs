@@ -17,7 +17,7 @@ const RULES: [(&str, &str, &str); 22] = [
     ("array", "types format", "slab thiserror"),
     ("nand", "types ftl", "rustc-hash serde serde_path_to_error thiserror toml"),
     ("record", "", "serde serde_json thiserror"),
-    ("drive", "", "serde serde_json thiserror"),
+    ("drive", "", "rustix serde serde_json thiserror"),
     ("report", "record", "*"),
     ("workload", "types", "*"),
     ("sim", "types ftl format engine array nand workload", "*"),

@@ -24,6 +24,10 @@ pub fn plain() -> Table {
     if !WIDE.get().is_some_and(|wide| *wide) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
+    // A serial console tells a width of 0.
+    if table.width() == Some(0) {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
     let line = LineStyle::none().fill('─').junction('─');
     table.load_style(presets::NOTHING.header_separator(line).bottom_border(line));
     table

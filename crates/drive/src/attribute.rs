@@ -84,6 +84,7 @@ fn counter(one: &Attribute, sector: u64) -> Option<Counter> {
         Some(of(figure, one.raw, step))
     });
     as_bytes.or_else(|| match one.name.as_str() {
+        "Temperature_Celsius" => Some(of(DriveFigure::Temperature, one.raw, 1)),
         "Power_On_Hours" => Some(of(DriveFigure::PowerOnHours, one.raw, 1)),
         "Unexpect_Power_Loss_Ct" | "Unsafe_Shutdown_Count" | "POR_Recovery_Count" => {
             Some(of(DriveFigure::UnsafeShutdowns, one.raw, 1))

@@ -24,6 +24,8 @@ pub enum DriveFigure {
     SpareThreshold,
     /// Bits of the critical warning; 0 is none.
     CriticalWarning,
+    /// Degrees Celsius.
+    Temperature,
     /// Hours with power.
     PowerOnHours,
     /// Losses of power without a shutdown.
@@ -68,6 +70,7 @@ impl fmt::Display for DriveFigure {
             DriveFigure::Spare => "spare left",
             DriveFigure::SpareThreshold => "spare, threshold",
             DriveFigure::CriticalWarning => "critical warning",
+            DriveFigure::Temperature => "temperature in C",
             DriveFigure::PowerOnHours => "power-on hours",
             DriveFigure::UnsafeShutdowns => "unsafe shutdowns",
             DriveFigure::MediaErrors => "media errors",

@@ -8,23 +8,39 @@ pub(crate) const DATA_UNIT: u64 = 512_000;
 /// Bytes of a unit of the endurance group page (Base Specification, figure 217).
 pub(crate) const GROUP_UNIT: u64 = 1_000_000_000;
 
+/// 0 degrees Celsius in kelvins, rounded.
+pub(crate) const KELVIN: u64 = 273;
+
 /// The GUID of OCP's page C0h, at its end.
 const OCP_GUID: [u8; 16] = [
     0xC5, 0xAF, 0x10, 0x28, 0xEA, 0xBF, 0xF2, 0xA4, 0x9C, 0x4F, 0x6F, 0x7C, 0xC9, 0x14, 0xD5, 0xAF,
 ];
 
+/// Versions of page C0h whose fields lie as in [`ocp`]: those of OCP 1.0 to 2.6.
+const OCP_VERSIONS: std::ops::RangeInclusive<u64> = 2..=5;
+
 /// The counters of a page, by its length and contents; `None` for an unknown page.
-pub(crate) fn decode(page: &[u8]) -> Option<Vec<Counter>> {
-    match page.len() {
-        512 if page[496..] == OCP_GUID => Some(ocp(page)),
-        512 if is_health(page) => Some(health(page)),
-        64 => Some(fdp_statistics(page)),
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Counter>> {
+    [0xC0, 0x02, 0x22].into_iter().find_map(|page| of_page(page, bytes))
+}
+
+/// The counters of page `page`; `None` if length or contents are unknown.
+pub(crate) fn of_page(page: u8, bytes: &[u8]) -> Option<Vec<Counter>> {
+    match (page, bytes.len()) {
+        (0x02, 512) if is_health(bytes) => Some(health(bytes)),
+        (0x09, 512) => Some(endurance_group(bytes)),
+        (0x22, 64) => Some(fdp_statistics(bytes)),
+        (0xC0, 512) if is_ocp(bytes) => Some(ocp(bytes)),
         _ => None,
     }
 }
 
+fn is_ocp(page: &[u8]) -> bool {
+    page[496..] == OCP_GUID && OCP_VERSIONS.contains(&number::<2>(page, 494))
+}
+
 /// `N` bytes from `at` on as a number; more than 64 bits saturate.
-fn number<const N: usize>(page: &[u8], at: usize) -> u64 {
+pub(crate) fn number<const N: usize>(page: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 16];
     bytes[..N].copy_from_slice(&page[at..at + N]);
     u128::from_le_bytes(bytes).try_into().unwrap_or(u64::MAX)
@@ -44,6 +60,7 @@ fn health(page: &[u8]) -> Vec<Counter> {
     };
     vec![
         of(DriveFigure::CriticalWarning, page[0].into(), 1),
+        of(DriveFigure::Temperature, number::<2>(page, 1).saturating_sub(KELVIN), 1),
         of(DriveFigure::Spare, page[3].into(), 1),
         of(DriveFigure::SpareThreshold, page[4].into(), 1),
         of(DriveFigure::Used, page[5].into(), 1),
@@ -55,11 +72,32 @@ fn health(page: &[u8]) -> Vec<Counter> {
     ]
 }
 
+fn endurance_group(page: &[u8]) -> Vec<Counter> {
+    let of = |figure, value: u64, step| Counter {
+        figure,
+        value: value.saturating_mul(step),
+        step,
+        page: LogPage::EnduranceGroup,
+    };
+    let mut counters = vec![
+        of(DriveFigure::Spare, page[3].into(), 1),
+        of(DriveFigure::Used, page[5].into(), 1),
+        of(DriveFigure::HostRead, number::<16>(page, 48), GROUP_UNIT),
+        of(DriveFigure::HostWritten, number::<16>(page, 64), GROUP_UNIT),
+        of(DriveFigure::MediaWritten, number::<16>(page, 80), GROUP_UNIT),
+    ];
+    // 0: not told.
+    match number::<16>(page, 32) {
+        0 => {}
+        endurance => counters.push(of(DriveFigure::Endurance, endurance, GROUP_UNIT)),
+    }
+    counters
+}
+
 fn ocp(page: &[u8]) -> Vec<Counter> {
     let of = |figure, value| Counter { figure, value, step: 1, page: LogPage::Ocp };
     vec![
         of(DriveFigure::MediaWritten, number::<16>(page, 0)),
-        of(DriveFigure::Used, page[80].into()),
         of(DriveFigure::MaxErases, number::<4>(page, 88)),
         of(DriveFigure::MinErases, number::<4>(page, 92)),
         of(DriveFigure::Spare, page[120].into()),
@@ -104,6 +142,8 @@ mod tests {
         let mut ocp = [0; 512];
         ocp[..8].copy_from_slice(&(5_u64 << 40).to_le_bytes());
         ocp[496..].copy_from_slice(&OCP_GUID);
+        assert_eq!(decode(&ocp), None, "version 0 is unknown");
+        ocp[494] = 3;
         assert_eq!(value(&decode(&ocp).expect("OCP"), DriveFigure::MediaWritten), 5 << 40);
         let mut fdp = [0; 64];
         fdp[16] = 9;

@@ -5,7 +5,9 @@ use serde_json::Value;
 
 use crate::attribute;
 use crate::counter::{Counter, DriveFigure, LogPage};
-use crate::page::{self, DATA_UNIT, GROUP_UNIT};
+use crate::fdp::FdpState;
+use crate::page::{self, DATA_UNIT, GROUP_UNIT, KELVIN};
+use crate::pages::{DrivePages, Untold};
 use crate::text::{self, Part, Printed, number};
 
 /// Bytes of a unit of page CAh. Only the ratio of its counters is certain.
@@ -22,6 +24,12 @@ pub struct HealthReading {
     pub firmware: Option<String>,
     /// All counters. Several pages may have the same figure.
     pub counters: Vec<Counter>,
+    /// Flexible data placement, where pages of it were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fdp: Option<FdpState>,
+    /// Pages that the drive refused, or that are unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<Untold>,
 }
 
 /// Why a record is no reading.
@@ -49,6 +57,9 @@ impl HealthReading {
             return Ok(HealthReading { counters, ..HealthReading::default() });
         }
         let text = std::str::from_utf8(bytes).map_err(|_| RecordError::UnknownPage)?;
+        if let Some(pages) = DrivePages::recorded(text) {
+            return Ok(pages.reading());
+        }
         let json: Option<Value> = serde_json::from_str(text).ok();
         let printed = json.as_ref().map_or_else(|| text::of_lines(text), text::of_json);
         let mut reading = HealthReading::default();
@@ -76,6 +87,8 @@ impl HealthReading {
         self.serial = self.serial.take().or(other.serial);
         self.firmware = self.firmware.take().or(other.firmware);
         self.counters.extend(other.counters);
+        self.fdp = self.fdp.take().or(other.fdp);
+        self.untold.extend(other.untold);
     }
 
     /// Takes a name and its value, if the name is known.
@@ -90,6 +103,9 @@ impl HealthReading {
         }
         let Some((figure, step, page)) = known(name, *part) else { return };
         let Some(value) = number(value) else { return };
+        // nvme-cli's JSON has kelvins.
+        let is_kelvin = figure == DriveFigure::Temperature && value > 200;
+        let value = if is_kelvin { value.saturating_sub(KELVIN) } else { value };
         self.counters.push(Counter { figure, value: value.saturating_mul(step), step, page });
     }
 }
@@ -127,6 +143,7 @@ fn known(name: &str, part: Part) -> Option<(DriveFigure, u64, LogPage)> {
         ("percentage_used" | "percent_used", _) => (DriveFigure::Used, 1),
         ("available_spare" | "avail_spare", _) => (DriveFigure::Spare, 1),
         ("available_spare_threshold" | "spare_thresh", _) => (DriveFigure::SpareThreshold, 1),
+        ("temperature" | "temperature_celsius", Part::Health) => (DriveFigure::Temperature, 1),
         ("critical_warning", _) => (DriveFigure::CriticalWarning, 1),
         ("power_on_hours" | "power_on_time", _) => (DriveFigure::PowerOnHours, 1),
         ("unsafe_shutdowns", _) => (DriveFigure::UnsafeShutdowns, 1),

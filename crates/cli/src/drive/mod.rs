@@ -1,9 +1,13 @@
 //! `thermocline drive`: what the counters of a real drive show, and predictions of them.
 
 mod calibrate;
+mod export;
 mod found;
+mod list;
 mod predict;
+mod source;
 mod stat;
+mod watch;
 
 use clap::Subcommand;
 
@@ -12,8 +16,14 @@ use clap::Subcommand;
 pub enum Command {
     /// Derive spare, erase unit and placement of survivors from a drive's counters: a profile for the lab
     Calibrate(calibrate::CalibrateArgs),
-    /// Tell wear and WAF of a drive from what nvme-cli or smartctl printed of it
+    /// Serve wear and bytes of all drives to Prometheus
+    Export(export::DriveExportArgs),
+    /// List the NVMe and SATA drives of this machine, with wear and WAF
+    List(list::DriveListArgs),
+    /// Tell wear and WAF of a drive, read now or from what nvme-cli or smartctl printed of it
     Stat(stat::DriveStatArgs),
+    /// Tell what a drive writes and wears, a line for each interval
+    Watch(watch::WatchArgs),
     /// Predict the WAF of a drive's counters, tenth by tenth: a simulated drive under the same workload
     Predict(predict::PredictArgs),
 }
@@ -33,6 +43,9 @@ pub fn execute(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Calibrate(args) => calibrate::calibrate(args),
         Command::Predict(args) => predict::predict(args),
+        Command::Export(args) => export::export(args),
+        Command::List(args) => list::list(args),
         Command::Stat(args) => stat::stat(args),
+        Command::Watch(args) => watch::watch(args),
     }
 }

@@ -1,18 +1,20 @@
-//! `drive stat`: the wear of a drive, from records of its log pages.
+//! `drive stat`: the wear of a drive, from its log pages, live or recorded.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::Serialize;
-use thermocline_drive::{Counter, DriveFigure, HealthReading, Waf, Wear};
+use thermocline_drive::{Counter, DriveFigure, FdpHandle, HealthReading, Waf, Wear};
 use thermocline_types::Bytes;
 
+use super::source::{self, decimal};
 use crate::table::draw;
 
 const ABOUT: &str = "\
-Records are what these print, as text or JSON, or a log page as bytes; several records are of one drive:
+A block device or an NVMe controller is read now, as root; a SATA drive by smartctl. Records are what --record wrote or
+what these print, as text or JSON, or a log page as bytes; several records are of one drive:
   nvme smart-log /dev/nvme0          host bytes, used endurance, hours
   nvme ocp smart-add-log /dev/nvme0  media bytes of drives that follow OCP
   nvme fdp stats /dev/nvme0 -e 1     host and media bytes of drives with FDP
@@ -24,6 +26,7 @@ between two records.
 
 Examples:
   thermocline drive stat smart.txt ocp.txt
+  thermocline drive stat fdp.json --record today.json
   thermocline drive stat --since monday.json friday.json
   cat smart.txt | thermocline drive stat -";
 
@@ -31,8 +34,8 @@ Examples:
 #[derive(Args)]
 #[command(after_help = ABOUT)]
 pub struct DriveStatArgs {
-    /// Records of one drive; `-` is standard input
-    #[arg(value_name = "RECORD", required = true)]
+    /// A drive, such as /dev/nvme0, or records of one; `-` is standard input
+    #[arg(value_name = "DRIVE|RECORD", required = true)]
     records: Vec<PathBuf>,
     /// An earlier record of the drive; may be repeated
     #[arg(long, value_name = "RECORD")]
@@ -40,6 +43,9 @@ pub struct DriveStatArgs {
     /// Drive writes per day that the drive is rated for
     #[arg(long, value_name = "RATING")]
     dwpd: Option<f64>,
+    /// Keep what was read of the drive in a file, for `drive stat FILE` and --since
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Print JSON, schema thermocline.drive/1
     #[arg(long)]
     json: bool,
@@ -59,7 +65,10 @@ struct Outcome<'a> {
 /// # Errors
 /// When a record cannot be read, or has no known counter.
 pub fn stat(args: &DriveStatArgs) -> anyhow::Result<()> {
-    let last = joined(&args.records)?;
+    let last = match &args.record {
+        Some(file) => kept(&args.records, file)?,
+        None => joined(&args.records)?,
+    };
     let first = (!args.since.is_empty()).then(|| joined(&args.since)).transpose()?;
     if let Some((one, other)) =
         first.as_ref().and_then(|first| first.serial.as_ref().zip(last.serial.as_ref()))
@@ -74,7 +83,7 @@ pub fn stat(args: &DriveStatArgs) -> anyhow::Result<()> {
             Outcome { schema: "thermocline.drive/1", reading: &last, wear: &wear, answer };
         writeln!(out, "{}", serde_json::to_string_pretty(&outcome)?)?;
     } else {
-        writeln!(out, "{}{answer}", counters(&last))?;
+        writeln!(out, "{}{}{answer}", counters(&last), more(&last))?;
     }
     Ok(())
 }
@@ -83,27 +92,17 @@ pub fn stat(args: &DriveStatArgs) -> anyhow::Result<()> {
 fn joined(records: &[PathBuf]) -> anyhow::Result<HealthReading> {
     let mut all = HealthReading::default();
     for path in records {
-        let bytes = read(path)?;
-        let name =
-            if is_stdin(path) { "standard input".into() } else { path.display().to_string() };
-        let reading =
-            HealthReading::recorded(&bytes).map_err(|error| anyhow::anyhow!("{name} {error}"))?;
-        all.join(reading);
+        all.join(source::reading(path)?);
     }
     Ok(all)
 }
 
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    if is_stdin(path) {
-        let mut bytes = Vec::new();
-        std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
-        return Ok(bytes);
-    }
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+/// Reads the drive of `records`, keeps its record in `file`, and returns its reading.
+fn kept(records: &[PathBuf], file: &Path) -> anyhow::Result<HealthReading> {
+    let [drive] = records else { bail!("--record is of one drive: name one") };
+    let bytes = source::record(drive)?;
+    std::fs::write(file, &bytes).with_context(|| format!("cannot write {}", file.display()))?;
+    source::reading(file)
 }
 
 /// The drive, and a table of its counters.
@@ -131,14 +130,25 @@ fn shown(counter: &Counter) -> String {
     }
 }
 
-/// Bytes in the decimal units of data sheets.
-fn decimal(bytes: f64) -> String {
-    let units = [("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6)];
-    let unit = units.into_iter().find(|(_, size)| bytes >= *size);
-    unit.map_or_else(
-        || Bytes(bytes as u64).to_string(),
-        |(unit, size)| format!("{:.2} {unit}", bytes / size),
-    )
+/// Flexible data placement, and pages that tell nothing, a line each.
+fn more(reading: &HealthReading) -> String {
+    let mut lines = String::new();
+    if let Some(fdp) = &reading.fdp {
+        let is_host = |one: &&FdpHandle| one.used_by == "host";
+        let hosts = fdp.handles.iter().filter(is_host).count();
+        let apart = fdp.handles.iter().filter(|one| one.stays_apart == Some(true)).count();
+        lines += &format!(
+            "FDP: {} handles, {hosts} of them for hosts, {apart} persistently isolated; reclaim unit {}, groups {}\n",
+            fdp.handles.len(),
+            Bytes(fdp.unit_bytes),
+            fdp.groups
+        );
+        for (kind, count) in &fdp.events {
+            lines += &format!("FDP event {kind}: {count}\n");
+        }
+    }
+    lines.extend(reading.untold.iter().map(|one| format!("unknown: {one}\n")));
+    lines
 }
 
 /// The findings, a sentence a line.

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 54] = [
+const COMMANDS: [&str; 57] = [
     "",
     "lab list",
     "lab theory",
@@ -31,7 +31,10 @@ const COMMANDS: [&str; 54] = [
     "lab bench-placement",
     "drive calibrate",
     "drive predict",
+    "drive list",
     "drive stat",
+    "drive watch",
+    "drive export",
     "format",
     "load",
     "check",
@@ -66,7 +69,7 @@ const COMMANDS: [&str; 54] = [
 ];
 
 /// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
-const LONG: [&str; 9] = [
+const LONG: [&str; 10] = [
     "thermocline lab whatif",
     "thermocline lab datasheet",
     "thermocline lab pts",
@@ -74,6 +77,7 @@ const LONG: [&str; 9] = [
     "thermocline lab explain",
     "thermocline lab reproduce",
     "thermocline lab bench-placement",
+    "thermocline drive export",
     "thermocline load pool.toml --trace",
     "thermocline stat pool.toml 1",
 ];
@@ -195,6 +199,8 @@ fn every_example_of_the_help_works_from_the_program_alone() {
     for (name, text) in records {
         fs::write(folder.path().join(name), text).expect("writable");
     }
+    let pages = include_str!("../../../drive/tests/qemu-fdp.json");
+    fs::write(folder.path().join("fdp.json"), pages).expect("writable");
     let device = |name, more| format!("[[device]]\npath = '{name}.img'\nsize = '64MiB'\n{more}");
     let volume = "[[volumes]]\nname = 'main'\nsize = '16MiB'\n";
     let settings = |name: &str, devices: [String; 2]| {

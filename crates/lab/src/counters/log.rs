@@ -1,4 +1,5 @@
-//! Reads a log of counters: what `nvme fdp stats` prints, as text or JSON, again and again; or comma-separated values.
+//! Reads a log of counters: what `nvme fdp stats` prints, as text or JSON, again and again; the lines of
+//! `thermocline drive watch --json`; or comma-separated values.
 //!
 //! Lines that hold no counter are passed over, such as times. Where counters fall, the drive was formatted or replaced:
 //! the curve begins there anew.
@@ -13,6 +14,8 @@ use crate::Error;
 const TEXT: [&str; 3] = ["(HBMW)", "(MBMW)", "(MBE)"];
 /// The same with `--output-format=json`.
 const JSON: [&str; 3] = ["\"hbmw\"", "\"mbmw\"", "\"mbe\""];
+/// The same in the lines of `thermocline drive watch --json`.
+const WATCHED: [&str; 3] = ["\"host_bytes\"", "\"media_bytes\"", "\"erased_bytes\""];
 /// Names of columns.
 const COLUMNS: [&[&str]; 3] = [
     &["host_bytes", "hbmw", "host_bytes_written"],
@@ -31,7 +34,7 @@ struct Sample([Option<f64>; 3]);
 /// counts with host writes between them.
 pub fn read(file: &Path) -> Result<Curve, Error> {
     let text = text(file)?;
-    let samples = match [TEXT, JSON].into_iter().find(|names| text.contains(names[0])) {
+    let samples = match [TEXT, JSON, WATCHED].into_iter().find(|names| text.contains(names[0])) {
         Some(names) => printed(&text, names),
         None => table(file, &text)?,
     };

@@ -18,13 +18,15 @@ fn shown(text: &str) -> Shown {
     Shown::of(&curve(text).unwrap(), Bytes(1000 << 20))
 }
 
-const FORMS: [&str; 4] = [
+const FORMS: [&str; 5] = [
     "Mon Nov 30 10:00:00\nHost Bytes with Metadata Written (HBMW): 5,000\n\
      Media Bytes with Metadata Written (MBMW): 6000\nMedia Bytes Erased (MBE): 0\n\
      12:00 Host Bytes with Metadata Written (HBMW) : 7000\n\
      Media Bytes with Metadata Written (MBMW) : 9000\nMedia Bytes Erased (MBE) : 4096\n",
     "{\n  \"hbmw\":5000,\n  \"mbmw\":6000,\n  \"mbe\":0\n}\n12:00\n\
      {\"hbmw\": \"7000\", \"mbmw\": \"9000\", \"mbe\": 4096}",
+    "{\"host_bytes\":5000,\"media_bytes\":6000,\"erased_bytes\":0,\"host_bytes_per_second\":1.5}\n\
+     {\"host_bytes\":7000,\"media_bytes\":9000,\"erased_bytes\":4096,\"waf\":1.5}\n",
     "seconds,host_bytes,media_bytes,erased_bytes\n0,5000,6000,0\n60,7000,9000,4096\n",
     "mbmw,hbmw\n1,1\n90000,90000\n6000,5000\n9000,7000\n",
 ];
