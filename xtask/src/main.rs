@@ -8,6 +8,7 @@ mod bench;
 mod bench_serve;
 mod dist;
 mod fuzz;
+mod guest;
 mod history;
 mod imports;
 mod mutants;
@@ -129,6 +130,16 @@ enum Command {
         #[arg(long)]
         dynamic: bool,
     },
+    /// Scenarios of `tests/guest` on a kernel of today in QEMU, with emulated drives. The
+    /// first run installs packages of Debian into `target/guest`; needs `mmdebstrap`, network and root.
+    Guest {
+        /// Names of scenarios. Without names, all scenarios run.
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Print the names of the scenarios.
+        #[arg(long)]
+        list: bool,
+    },
     /// One shard of `test`, for a machine of its own. All shards together run all of `test`. Without a name, all.
     Ci {
         /// Which one.
@@ -181,6 +192,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Validation { check: false, names, .. } => validation::write(&repo, &names),
         Command::History { draw, bench } => history::run(&repo, draw, bench),
+        Command::Guest { names, list } => guest::run(&repo, &names, list),
         Command::Ci { shard: None } => test(&repo, false),
         Command::Ci { shard: Some(shard) } => shard.run(&repo),
     }
