@@ -1,4 +1,4 @@
-# `drive stat` reads records that nvme-cli made of a drive with FDP: text, JSON and pages. Records stay in the folder.
+# `drive stat` of a drive with FDP, and of records that nvme-cli made of it: text, JSON, pages. The folder has them.
 # limit: 600
 # drive: name=fdp mib=256 subsys=fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=4 ns=fdp.ruhs=0-3
 
@@ -20,3 +20,10 @@ for form in normal json binary; do
   say "$form: $(tail -1 stat.$form)"
   grep -q '^WAF: 1\.[0-9]* since' stat.$form
 done
+$T drive list
+$T drive stat $device --record live.json | tee stat.live
+$T drive stat live.json > stat.again
+diff stat.live stat.again
+[ "$(grep '^WAF' stat.live)" = "$(grep '^WAF' stat.json)" ]
+say "live: $(grep '^WAF' stat.live)"
+timeout 20 $T drive watch $device --every 1s --count 2

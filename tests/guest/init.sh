@@ -24,6 +24,19 @@ drive() {
   done
   echo "no drive $1" >&2; return 1
 }
+# Waits until $1 exists.
+await() { local i; for i in $(seq 300); do [ -e "$1" ] && return; sleep 0.1; done; echo "no $1" >&2; return 1; }
+# Prints the states of zones of device $1.
+zone_states() { blkzone report $1 | grep -o 'zcond:[ ]*[0-9]*([a-z-]*)' | sort | uniq -c | tr -s ' \n' ' '; }
+# $1 kills during `load` on settings $2 with a volume of $3 and ledger $4, each followed by a check.
+kills() {
+  local i p
+  for i in $(seq $1); do
+    $T load $2 --workload zipf:0.9 --span $3 --drive-writes 50 --ledger $4 --flush-every 256 > load.log 2>&1 & p=$!
+    sleep $((1 + i % 3)).$((RANDOM % 10)); kill -9 $p || { cat load.log; return 1; }; wait $p || true
+    $T check $2 --ledger $4
+  done
+}
 LIB
 cp thermocline /run/thermocline
 echo "kernel $(uname -r), $(cut -d' ' -f1 /proc/uptime) s after its start"
