@@ -223,7 +223,7 @@ impl File {
 }
 
 /// The write stream of `class`, 1 to `streams`; 0 if there are none. Of two streams or more, metadata has the last to
-/// itself; classes beyond the others share them.
+/// itself. More classes than streams share streams.
 fn stream_of(class: Class, streams: u8) -> u8 {
     match streams {
         0 | 1 => streams,

@@ -59,7 +59,7 @@ impl Inline {
 mod tests {
     use super::*;
 
-    /// Nodes of devices are on a file system in memory (devtmpfs); what they stand for is not.
+    /// Nodes of devices are on a file system in memory (devtmpfs); the devices are not.
     #[test]
     fn a_device_is_not_in_memory() {
         let node = File::open("/dev/null").unwrap();

@@ -54,7 +54,7 @@ pub(super) type Call = Box<dyn FnOnce() -> Result<(), Errno> + Send>;
 
 /// An action on the file.
 pub(super) enum Action {
-    /// Write the parts behind each other, to a write stream of the device; 0 is none. Without io_uring there are none.
+    /// Write the parts behind each other, to a write stream of the device; 0 is none. Only io_uring has streams.
     Write { at: Bytes, parts: Vec<Buffer>, stream: u8 },
     /// Fill the buffer.
     Read { at: Bytes, into: Buffer },

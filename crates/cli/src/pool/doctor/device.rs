@@ -71,11 +71,11 @@ fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
     findings
 }
 
-/// What the device has of write streams.
+/// Write streams of the device.
 fn streams(path: &Path) -> Option<Finding> {
     let streams = write_streams(path);
-    let reason = format!("the device has {streams} (queue/max_write_streams), for classes of data");
-    (streams > 0).then(|| Finding::ok("write streams", reason))
+    let reason = format!("the device has {streams} write streams (queue/max_write_streams)");
+    (streams > 0).then(|| Finding::ok("streams", reason))
 }
 
 /// Whether other users of the machine can read or write the bytes of all volumes.
