@@ -1,35 +1,32 @@
-//! The volumes as files, where that was asked for.
+//! The volumes as files.
 
 use std::path::Path;
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use thermocline_format::VolumeName;
 use thermocline_fuse::{Mounted, Unmounted, mount};
 use thermocline_target::Exports;
 
 use crate::Error;
+use crate::front_ends::{Address, FrontEnd};
 use crate::log::Log;
-use crate::stop::Worker;
+use crate::sockets::escaped;
 
-/// An optional mount.
-pub struct Files {
-    mounted: Option<(Mounted, Worker)>,
-}
+/// A folder with a file for each volume.
+pub struct Files(Mounted);
 
 impl Files {
-    /// Mounts `exports` on the folder `path`, if given. Volumes with one of the names `volumes` that no file can have
-    /// are noted.
+    /// Mounts `exports` on the folder `path`. Volumes with one of the names `volumes` that no file can have are noted.
     ///
     /// # Errors
     /// If the mount fails.
     pub fn mount(
-        path: Option<&Path>,
+        path: &Path,
         exports: &Exports,
         volumes: &[VolumeName],
         read_only: bool,
         log: &Log,
     ) -> Result<Files, Error> {
-        let Some(path) = path else { return Ok(Files { mounted: None }) };
         for name in volumes.iter().filter(|name| !name.is_file_name()) {
             log.warn(format_args!(
                 "volume {:?} is no file in {}: no file can have this name",
@@ -37,33 +34,32 @@ impl Files {
                 path.display()
             ));
         }
-        let worker = Worker::start("thermocline-unmount");
-        let worker = worker.map_err(Error::io("no thread to unmount"))?;
         let clients = log.clone();
-        let mounted = mount(path, exports, read_only, move |event| clients.client(event))?;
-        Ok(Files { mounted: Some((mounted, worker)) })
+        Ok(Files(mount(path, exports, read_only, move |event| clients.client(event))?))
+    }
+}
+
+impl FrontEnd for Files {
+    fn address(&self) -> Address {
+        let folder = escaped(&self.0.path().to_string_lossy());
+        Arc::new(move |volume| {
+            let name = volume.is_file_name().then(|| escaped(volume.as_str()))?;
+            Some(format!("file://{folder}/{name}"))
+        })
     }
 
-    /// Where the files are.
-    pub fn path(&self) -> Option<&Path> {
-        self.mounted.as_ref().map(|(mounted, _)| mounted.path())
+    fn not_ended(&self) -> &'static str {
+        "the files were not unmounted"
     }
 
-    /// Unmounts on a separate thread, because a device may hang. The thread ends after unmounting. `None` if nothing is
-    /// mounted.
-    pub fn unmount(self, log: &Log) -> Option<JoinHandle<()>> {
-        let (mounted, worker) = self.mounted?;
-        let log = log.clone();
-        let unmount = move || {
-            let path = mounted.path().display().to_string();
-            match mounted.unmount() {
-                Ok(Unmounted::Clean) => {}
-                Ok(Unmounted::InUse) => {
-                    log.warn(format_args!("{path} is in use; whoever uses it gets errors now"));
-                }
-                Err(error) => log.warn(format_args!("cannot unmount {path}: {error}")),
+    fn end(self: Box<Self>, log: &Log) {
+        let path = self.0.path().display().to_string();
+        match self.0.unmount() {
+            Ok(Unmounted::Clean) => {}
+            Ok(Unmounted::InUse) => {
+                log.warn(format_args!("{path} is in use; whoever uses it gets errors now"));
             }
-        };
-        Some(worker.run(unmount))
+            Err(error) => log.warn(format_args!("cannot unmount {path}: {error}")),
+        }
     }
 }

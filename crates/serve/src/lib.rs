@@ -15,6 +15,7 @@ mod devices;
 mod drive;
 mod error;
 mod files;
+mod front_ends;
 mod fullness;
 mod health;
 mod http;

@@ -13,7 +13,7 @@ use thermocline_target::Exports;
 
 use crate::backend::Backend;
 use crate::devices::{Devices, End};
-use crate::files::Files;
+use crate::front_ends::{FrontEnds, Leaving};
 use crate::health::{Health, Phase};
 use crate::http::{HttpThreads, Site};
 use crate::log::Log;
@@ -70,7 +70,7 @@ impl Default for Options {
 pub struct PoolServer {
     backend: Backend,
     stopper: Stopper,
-    mounted: Files,
+    front_ends: FrontEnds,
     tap: Tap,
     uris: Vec<String>,
     health: Arc<Health>,
@@ -118,10 +118,8 @@ impl PoolServer {
         let volumes = backend.volume_names();
         let exports = backend.exports(read_only).into_iter().map(|one| tap.on(one));
         let exports = Exports::new(exports.collect());
-        let fuse = serve.fuse.as_deref();
-        let mounted = Files::mount(fuse, &exports, &volumes, read_only, &log)?;
-        let (listeners, reach, sockets) = sockets.into_listeners();
-        let reach = reach.and_files_in(mounted.path());
+        let (listeners, mut reach, sockets) = sockets.into_listeners();
+        let front_ends = FrontEnds::open(&serve, &exports, &volumes, read_only, &mut reach, &log)?;
         let server = Server::new(listeners, exports.clone(), limits)?;
         let clients = log.clone();
         let server = server.watched_by(move |event| clients.client(event));
@@ -138,7 +136,7 @@ impl PoolServer {
         Ok(PoolServer {
             backend,
             stopper,
-            mounted,
+            front_ends,
             tap,
             uris,
             health,
@@ -173,8 +171,9 @@ impl PoolServer {
     /// # Errors
     /// [`Error::Broken`] if the pool failed, or was not closed in time.
     pub fn run(self) -> Result<(), Error> {
-        let PoolServer { backend, stopper, mounted, tap, health, log, mut stop, mut http, .. } =
-            self;
+        let PoolServer {
+            backend, stopper, front_ends, tap, health, log, mut stop, mut http, ..
+        } = self;
         let tell = |state| {
             if self.systemd {
                 systemd::notify(state);
@@ -190,7 +189,7 @@ impl PoolServer {
         // Requests that wait for a limit are to be answered in time.
         backend.lift_limits();
         stopper.stop();
-        wait_for_clients(&mut stop, &stopper, mounted, &log);
+        wait_for_clients(&mut stop, &stopper, front_ends, &log);
         drop(self.sockets);
         http.hide();
         drop(self.clients.map(JoinHandle::join));
@@ -303,18 +302,16 @@ fn limits(serve: &ServeSettings, log: &Log) -> Limits {
     Limits { connections, ..default }
 }
 
-/// Waits until all clients have their answers and the files are unmounted, within bounds.
-fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, mounted: Files, log: &Log) {
-    let unmounting = mounted.unmount(log);
-    let unmounted = || unmounting.as_ref().is_none_or(JoinHandle::is_finished);
-    let waited = stop.wait(|| stopper.is_over() && unmounted());
-    for (done, what) in [
-        (stopper.is_over(), "not every client got an answer"),
-        (unmounted(), "the files were not unmounted"),
-    ] {
-        if let Some(why) = waited.why().filter(|_| !done) {
-            log.warn(format_args!("{what} {why}"));
-        }
+/// Waits until all clients have their answers and all front ends have ended, within bounds.
+fn wait_for_clients(stop: &mut Stop, stopper: &Stopper, front_ends: FrontEnds, log: &Log) {
+    let endings = front_ends.end(log);
+    let waited = stop.wait(|| stopper.is_over() && endings.iter().all(Leaving::is_over));
+    let Some(why) = waited.why() else { return };
+    if !stopper.is_over() {
+        log.warn(format_args!("not every client got an answer {why}"));
+    }
+    for ending in endings.iter().filter(|ending| !ending.is_over()) {
+        log.warn(format_args!("{} {why}", ending.not_ended));
     }
 }
 

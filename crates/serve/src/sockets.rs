@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use listenfd::ListenFd;
 use thermocline_format::VolumeName;
@@ -13,6 +14,7 @@ use thermocline_nbd::{Listener, Tls};
 use thermocline_runtime::{ServeSettings, Settings};
 
 use crate::Error;
+use crate::front_ends::Address;
 
 /// The descriptor of the first socket that is handed over (`SD_LISTEN_FDS_START`, `sd_listen_fds(3)`).
 const FIRST_INHERITED: usize = 3;
@@ -25,35 +27,22 @@ pub fn beside(settings: &Path, ending: &str) -> PathBuf {
 
 /// How exports are reached.
 #[derive(Clone, Default)]
-pub(crate) struct Reach {
-    /// Prefixes and suffixes of the export's name.
-    addresses: Vec<(String, String)>,
-    /// Prefix of the export's name as a file.
-    folder: Option<String>,
-}
+pub(crate) struct Reach(Vec<Address>);
 
 impl Reach {
-    /// Adds access as files in `folder`, if given.
-    pub fn and_files_in(self, folder: Option<&Path>) -> Reach {
-        let folder = folder.map(|path| format!("file://{}/", escaped(&path.to_string_lossy())));
-        Reach { folder, ..self }
+    /// Where clients find `volumes`, one way after the other.
+    pub fn uris(&self, volumes: &[VolumeName]) -> Vec<String> {
+        self.0.iter().flat_map(|address| volumes.iter().filter_map(|name| address(name))).collect()
     }
 
-    /// Addresses of all `exports`, followed by the URIs of their files.
-    pub fn uris(&self, exports: &[VolumeName]) -> Vec<String> {
-        let in_folder = exports.iter().filter(|name| name.is_file_name());
-        let exports = exports.iter().flat_map(|name| {
-            let name = escaped(name.as_str());
-            self.addresses.iter().map(move |(front, back)| format!("{front}{name}{back}"))
-        });
-        let files = self.folder.iter().flat_map(|folder| {
-            in_folder.clone().map(move |name| format!("{folder}{}", escaped(name.as_str())))
-        });
-        exports.chain(files).collect()
+    /// Adds a way.
+    pub fn add(&mut self, address: Address) {
+        self.0.push(address);
     }
 
-    fn add(&mut self, front: String, back: String) {
-        self.addresses.push((front, back));
+    /// Adds the way of clients of NBD: the export's name stands between `front` and `back`.
+    fn add_nbd(&mut self, front: String, back: String) {
+        self.add(Arc::new(move |name| Some(format!("{front}{}{back}", escaped(name.as_str())))));
     }
 }
 
@@ -108,7 +97,7 @@ impl Sockets {
                 let path = address.as_pathname().unwrap_or(Path::new("")).to_owned();
                 self.listeners.push(Listener::unix(socket));
                 let back = format!("?socket={}", path.display());
-                self.reach.add("nbd+unix:///".to_owned(), back);
+                self.reach.add_nbd("nbd+unix:///".to_owned(), back);
             } else if let Ok(Some(socket)) = inherited.take_tcp_listener(index) {
                 self.add_tcp(socket, serve, tls)?;
             } else {
@@ -125,7 +114,7 @@ impl Sockets {
         self.listeners.push(Listener::unix(socket));
         let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let back = format!("?socket={}", shown.display());
-        self.reach.add("nbd+unix:///".to_owned(), back);
+        self.reach.add_nbd("nbd+unix:///".to_owned(), back);
     }
 
     fn add_tcp(
@@ -138,7 +127,7 @@ impl Sockets {
         if tls.is_none() && !address.ip().is_loopback() && !serve.insecure_network {
             return Err(Error::OpenNetwork(address));
         }
-        self.reach.add(uri_of(address, tls.is_some()), String::new());
+        self.reach.add_nbd(uri_of(address, tls.is_some()), String::new());
         self.listeners.push(Listener::tcp(socket, tls.cloned()));
         self.has_tcp = true;
         Ok(())
