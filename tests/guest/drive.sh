@@ -27,3 +27,25 @@ diff stat.live stat.again
 [ "$(grep '^WAF' stat.live)" = "$(grep '^WAF' stat.json)" ]
 say "live: $(grep '^WAF' stat.live)"
 timeout 20 $T drive watch $device --every 1s --count 2
+
+# A served pool tells DLWA of the drive below it, with the page.
+printf '[device]\npath = "%s"\n[[volumes]]\nname = "main"\nsize = "64MiB"\n' $device > /run/pool.toml
+cd /run
+$T doctor pool.toml | tee doctor
+for fact in unit streams zones cache media; do grep -q "$fact" doctor; done
+$T format pool.toml --yes-destroy $device
+$T serve pool.toml --http 127.0.0.1:9400 > serve.log 2>&1 & server=$!
+await pool.sock
+fio --name=fio --ioengine=nbd --uri='nbd+unix:///main?socket=/run/pool.sock' --rw=randwrite --bs=4k --iodepth=16 \
+  --size=64m --io_size=32m
+sleep 6
+$T status pool.toml | tee status
+grep -q "drive $device: DLWA 1\.[0-9]* since the service began, by FDP statistics" status
+say "$(grep DLWA status)"
+say "$($T stat pool.toml | tail -1)"
+exec 3<> /dev/tcp/127.0.0.1/9400
+printf 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
+cat <&3 > metrics
+grep '^thermocline_dlwa_ratio 1' metrics
+grep '^thermocline_drive_media_written_bytes_total' metrics
+kill $server; wait $server

@@ -27,7 +27,7 @@ const RULES: [(&str, &str, &str); 22] = [
     ("runtime", "types ftl format engine array nand target", "*"),
     (
         "serve",
-        "types record ftl format engine nand workload target runtime nbd fuse",
+        "types record drive ftl format engine nand workload target runtime nbd fuse",
         "flate2 http-body-util hyper hyper-util listenfd rustix serde serde_json serde_path_to_error \
          thiserror tokio tracing zstd",
     ),

@@ -25,7 +25,7 @@ pub use device::Device;
 pub use driver::{Driver, DriverError, Ended};
 pub use media::{
     AnyStorage, Contents, DeviceChange, HeldFiles, MediaError, Paths, UnitStorage, new_pool_id,
-    unit_bytes, write_streams,
+    queue_attribute, unit_bytes, write_streams,
 };
 pub use pool::{
     BareDrive, BareVolume, Counts, DamageFound, Endurance, Event, Fullness, FullnessLevel,

@@ -477,8 +477,9 @@ pub fn write_streams(path: &Path) -> u32 {
     streams.map_or(0, |streams: u32| streams.min(u8::MAX.into()))
 }
 
-/// The kernel's attribute of the block device at `path`; `None` for other files.
-fn queue_attribute(path: &Path, name: &str) -> Option<String> {
+/// The kernel's attribute of the queue of the block device at `path`; `None` for partitions and other files.
+#[must_use]
+pub fn queue_attribute(path: &Path, name: &str) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
     let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
     let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/{name}")).ok()?;

@@ -13,8 +13,8 @@ use thermocline_engine::{Engine, HostError, Payload};
 use thermocline_format::{DeviceState, Geometry};
 use thermocline_runtime::opening::{to_change, to_write};
 use thermocline_runtime::{
-    Contents, DeviceChange, Group, GroupKind, GroupNotice, GroupStatus, HeldFiles, MemberState,
-    MemberStatus, Paths, Pool, ReopenError, ServedLayer, Settings,
+    Contents, DeviceChange, DeviceKind, Group, GroupKind, GroupNotice, GroupStatus, HeldFiles,
+    MemberState, MemberStatus, Paths, Pool, ReopenError, ServedLayer, Settings,
 };
 use thermocline_types::{DeviceId, UnitId};
 
@@ -362,6 +362,13 @@ impl Devices {
     /// What serves the blocks of the device.
     pub fn layer(&self) -> ServedLayer {
         self.in_use().settings.pool.layer()
+    }
+
+    /// Paths of the block devices: drives, or parts of them.
+    pub fn block_devices(&self) -> Vec<PathBuf> {
+        let settings = self.in_use().settings.clone();
+        let is_block = |one: &Settings| matches!(one.kind(), DeviceKind::Block | DeviceKind::Zoned);
+        settings.each_device().filter(is_block).map(|one| one.device().path.clone()).collect()
     }
 
     /// The risk of each group that has one, in words.

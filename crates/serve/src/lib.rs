@@ -24,6 +24,7 @@ pub mod lost;
 mod metrics;
 mod news;
 pub mod open_files;
+mod real;
 mod scrubs;
 mod server;
 pub mod sockets;
@@ -49,6 +50,7 @@ pub use devices::{
 pub use error::Error;
 pub use fullness::FullnessReport;
 pub use news::{News, Operator};
+pub use real::RealDriveStatus;
 pub use scrubs::{DamagedBytes, DamagedPlace, ScrubPage, ScrubReport, ended};
 pub use server::{Build, Options, PoolServer};
 pub use state::MediaStatus;

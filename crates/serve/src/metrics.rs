@@ -69,6 +69,7 @@ pub fn text(status: &Status) -> String {
     of_wear(&mut page, &status.wear);
     of_volumes(&mut page, &status.volumes);
     requests(&mut page, status);
+    page.0 += status.real_drives.as_ref().map_or("", |real| &real.metrics);
     page.0
 }
 
@@ -83,7 +84,8 @@ fn ratios(page: &mut Page, status: &Status) {
         (
             "dlwa_ratio",
             "Media bytes over bytes written to the drive",
-            status.drive.as_ref().and_then(|drive| drive.dlwa),
+            (status.drive.as_ref().and_then(|drive| drive.dlwa))
+                .or(status.real_drives.as_ref().and_then(|real| real.dlwa)),
         ),
         ("waf_ratio", "Media bytes over host bytes; of one drive, ALWA x DLWA", status.waf),
     ] {

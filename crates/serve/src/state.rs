@@ -19,6 +19,7 @@ use crate::backend::WeakBackend;
 use crate::devices::Devices;
 use crate::drive::{self, DriveStatus};
 use crate::health::{Concern, Health};
+use crate::real::{RealDrives, RealDrivesStatus};
 use crate::scrubs::ScrubPage;
 use crate::sockets::Reach;
 use crate::superblock::SuperblockReport;
@@ -38,6 +39,7 @@ pub struct State {
     reach: Reach,
     devices: Devices,
     tap: Tap,
+    real_drives: RealDrives,
     began: Instant,
     build: Build,
 }
@@ -89,9 +91,12 @@ pub struct Status {
     /// Devices that are drained.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draining: Vec<DrainStatus>,
-    /// Statistics of simulated drives. Real drives report no such statistics.
+    /// Statistics of simulated drives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveStatus>,
+    /// Counters of real drives, by their log pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub real_drives: Option<RealDrivesStatus>,
     /// Media bytes over host bytes; of one drive ALWA x DLWA. Groups write more than the engine does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waf: Option<f64>,
@@ -306,7 +311,10 @@ impl State {
         let exports = exports.clone();
         let (stopper, health) = (stopper.clone(), Arc::clone(health));
         let (began, build) = (Instant::now(), Build::default());
-        State { backend, exports, stopper, health, reach, devices, tap, began, build }
+        let real_drives = RealDrives::default();
+        // The first reading: later ones are held against it.
+        let _ = real_drives.status(devices.block_devices());
+        State { backend, exports, stopper, health, reach, devices, tap, real_drives, began, build }
     }
 
     /// The same state, with the program that serves.
@@ -432,13 +440,16 @@ impl State {
         let volumes = seen.volumes.iter().map(|info| volume_status(info, pool));
         let drive = seen.drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
+        let real = self.real_drives.status(self.devices.block_devices());
+        let dlwa = real.as_ref().and_then(|real| real.dlwa);
+        let by_pages = dlwa.zip(engine.alwa).map(|(dlwa, alwa)| dlwa * alwa);
         let service = self.of_service(&pool.volume_names(), &pool.traffic());
         let connections = service.memory.connections_bytes;
         Some(Status {
             pool: seen.id,
             format: seen.format,
             volumes: volumes.collect(),
-            waf: media.and_then(|media| ratio(media, engine.host_bytes_written)),
+            waf: media.and_then(|media| ratio(media, engine.host_bytes_written)).or(by_pages),
             waterfall: waterfall(&engine, drive.as_ref()),
             engine,
             fullness: seen.fullness,
@@ -449,6 +460,7 @@ impl State {
             groups: self.devices.status(&geometry),
             draining: seen.draining,
             drive,
+            real_drives: real,
             ..service
         })
     }

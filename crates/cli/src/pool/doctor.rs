@@ -1,6 +1,7 @@
 //! `thermocline doctor`.
 
 mod device;
+mod flash;
 mod pool;
 mod system;
 
@@ -86,6 +87,9 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
                 let moved = settings.notes().iter();
                 findings.extend(moved.map(|note| Finding::ok("settings", note.clone())));
                 findings.extend(device::examine(&settings));
+                findings.extend(
+                    settings.each_device().flat_map(|one| flash::examine(&one.device().path)),
+                );
                 findings.extend(pool::examine(&settings, path));
                 findings.extend(system::for_pool(&settings, path));
             }

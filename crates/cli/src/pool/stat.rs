@@ -16,7 +16,7 @@ use super::{CODES, print};
 #[derive(Args)]
 #[command(after_help = format!("\
 ALWA is device bytes over host bytes. A pool with fast devices has columns for each class of devices. On simulated drives, DLWA is what they wrote to their media over what was written
-to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. A line stands for its interval, and rates are per second; the
+to them, and WAF is media bytes over host bytes: of one drive ALWA x DLWA, and more on a group, which adds parity. DLWA of real drives is by their log pages, read at most every 5 seconds; `-`: not told, and `status --json` has the reason. A line stands for its interval, and rates are per second; the
 total is that of the last of these ratios since the service began. Requests are those of all front ends. The queue is the mean number of requests in the pool. 99 % of the reads
 and of the writes took at most the milliseconds of the last columns. http://HOST:PORT in place of POOL.toml asks the server of another machine, which has --http.
 
@@ -53,8 +53,10 @@ struct Sample {
     host_bytes: u64,
     device_bytes: u64,
     relocated_bytes: u64,
-    /// Of simulated drives.
+    /// Of simulated drives, or of real drives with known media bytes.
     drive: Option<Drive>,
+    /// The drives are real: their counters have writes of other users, too.
+    is_real: bool,
     free_units: u64,
     units: u64,
     /// Device classes, if the pool has several.
@@ -80,7 +82,7 @@ struct Class {
     units: u64,
 }
 
-/// Bytes through simulated drives.
+/// Bytes through drives.
 #[derive(Clone, Copy, Default)]
 struct Drive {
     written_bytes: u64,
@@ -181,7 +183,17 @@ impl Row {
                 units: one.units,
             }
         };
-        let total = now.drive.map_or(now.device_bytes, |drive| drive.media_bytes);
+        let alwa = ratio(now.device_bytes.saturating_sub(before.device_bytes), host);
+        let dlwa = media.zip(asked).and_then(|(media, asked)| ratio(media, asked));
+        let of_all = now.drive.filter(|_| now.is_real);
+        let of_all =
+            of_all.map(|drive| ratio(drive.media_bytes, drive.written_bytes).unwrap_or(1.0));
+        let total = match of_all {
+            Some(dlwa) => ratio(now.device_bytes, now.host_bytes).map(|alwa| alwa * dlwa),
+            None => {
+                ratio(now.drive.map_or(now.device_bytes, |drive| drive.media_bytes), now.host_bytes)
+            }
+        };
         Row {
             schema: "thermocline.stat/1",
             seconds,
@@ -190,17 +202,20 @@ impl Row {
             flushes_per_second: rate(before.flushes.requests, now.flushes.requests),
             read_bytes_per_second: rate(before.reads.bytes, now.reads.bytes),
             written_bytes_per_second: rate(before.writes.bytes, now.writes.bytes),
-            alwa: ratio(now.device_bytes.saturating_sub(before.device_bytes), host),
-            dlwa: media.zip(asked).and_then(|(media, asked)| ratio(media, asked)),
-            waf: media.and_then(|media| ratio(media, host)),
-            total: ratio(total, now.host_bytes),
+            alwa,
+            dlwa,
+            waf: match now.is_real {
+                true => alwa.zip(dlwa).map(|(alwa, dlwa)| alwa * dlwa),
+                false => media.and_then(|media| ratio(media, host)),
+            },
+            total,
             relocated_bytes_per_second: rate(before.relocated_bytes, now.relocated_bytes),
             free_units: now.free_units,
             units: now.units,
             queue_depth: (now.request_seconds - before.request_seconds).max(0.0) / seconds,
             read_p99_micros: now.reads.p99_micros(&before.reads),
             write_p99_micros: now.writes.p99_micros(&before.writes),
-            tells_drive: now.drive.is_some(),
+            tells_drive: now.drive.is_some() || now.is_real,
             classes: now.classes.iter().enumerate().map(class).collect(),
         }
     }
@@ -305,7 +320,7 @@ fn sample(pool: &Path) -> anyhow::Result<Sample> {
     let schema = status["schema"].as_str().unwrap_or_default();
     ensure!(schema == "thermocline.serve/1", "{} answers with `{schema}`", pool.display());
     let (engine, operations) = (&status["engine"], &status["requests"]["operations"]);
-    let drive = &status["drive"];
+    let (drive, real) = (&status["drive"], &status["real_drives"]);
     let class = |one: &Value| Class {
         name: one["class"].as_str().unwrap_or_default().to_owned(),
         written_bytes: ["host", "destage", "relocation", "metadata"]
@@ -327,10 +342,17 @@ fn sample(pool: &Path) -> anyhow::Result<Sample> {
         host_bytes: number(&engine["host_bytes_written"]),
         device_bytes: number(&engine["device_bytes_written"]),
         relocated_bytes: number(&engine["by_cause"]["relocation"]),
-        drive: drive.is_object().then(|| Drive {
-            written_bytes: number(&drive["drive_bytes_written"]),
-            media_bytes: number(&drive["media_bytes_written"]),
-        }),
+        drive: match drive.is_object() {
+            true => Some(Drive {
+                written_bytes: number(&drive["drive_bytes_written"]),
+                media_bytes: number(&drive["media_bytes_written"]),
+            }),
+            false => real["media_bytes_written"].as_u64().map(|media_bytes| Drive {
+                written_bytes: number(&real["host_bytes_written"]),
+                media_bytes,
+            }),
+        },
+        is_real: real.is_object(),
         free_units: number(&engine["free_units"]),
         units: number(&engine["units"]),
         classes: if classes.len() > 1 { classes } else { Vec::new() },
@@ -402,6 +424,25 @@ mod tests {
         for name in ["ALWA fast", "ALWA capacity", "free fast", "free capacity"] {
             assert!(head.contains(name), "{head}");
         }
+    }
+
+    #[test]
+    fn a_real_drive_has_a_ratio_of_its_own_and_other_users_do_not_count() {
+        let drive = Some(Drive { written_bytes: 9000, media_bytes: 18_000 });
+        let now = Sample {
+            host_bytes: 1000,
+            device_bytes: 1500,
+            drive,
+            is_real: true,
+            ..Sample::default()
+        };
+        let words = |now: &Sample| {
+            let text = Row::between(&Sample::default(), now).line();
+            text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&now)[5..9], ["1.50", "2.00", "3.00", "3.00"]);
+        let untold = Sample { drive: None, ..now };
+        assert_eq!(words(&untold)[5..9], ["1.50", "-", "-", "1.50"]);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use thermocline_ftl::UnitState;
 use thermocline_record::waterfall::FAST;
 use thermocline_runtime::{Settings, unit_bytes};
 use thermocline_serve::{
-    DrainStatus, FullnessReport, MediaStatus, ScrubReport, Serving, TotalsReport, WearReport,
-    fetch, status_socket,
+    DrainStatus, FullnessReport, MediaStatus, RealDriveStatus, ScrubReport, Serving, TotalsReport,
+    WearReport, fetch, status_socket,
 };
 use thermocline_types::{Bytes, UnitId};
 
@@ -203,6 +203,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     text += &scrub.map_or(String::new(), |scrub| scrub.to_string());
     for wear in status["wear"].as_array().into_iter().flatten() {
         text += &format!("{}\n", WearReport::deserialize(wear)?);
+    }
+    for drive in status["real_drives"]["drives"].as_array().into_iter().flatten() {
+        text += &format!("{}\n", RealDriveStatus::deserialize(drive)?);
     }
     for one in status["draining"].as_array().into_iter().flatten() {
         text += &format!("{}\n", DrainStatus::deserialize(one)?);

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access, major, minor, statvfs};
-use thermocline_runtime::{Contents, DeviceKind, Settings, write_streams};
+use thermocline_runtime::{Contents, DeviceKind, Settings};
 use thermocline_types::Bytes;
 
 use super::Finding;
@@ -62,20 +62,12 @@ fn examine_one(settings: &Settings, is_made: bool) -> Vec<Finding> {
     findings.push(access_to(path));
     findings.push(used_by(path, &found));
     findings.push(direct(settings, is_block));
-    findings.extend(streams(path));
     if !is_block {
         findings.extend(readable_by_others(path, &found));
         let allocated = Bytes(found.blocks() * 512);
         findings.push(space(settings, size.unwrap_or_default(), allocated));
     }
     findings
-}
-
-/// Write streams of the device.
-fn streams(path: &Path) -> Option<Finding> {
-    let streams = write_streams(path);
-    let reason = format!("the device has {streams} write streams (queue/max_write_streams)");
-    (streams > 0).then(|| Finding::ok("streams", reason))
 }
 
 /// Whether other users of the machine can read or write the bytes of all volumes.
