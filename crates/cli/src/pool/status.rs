@@ -1,10 +1,12 @@
 //! `thermocline status`.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use thermocline_engine::{Engine, Notice, Payload};
@@ -201,15 +203,9 @@ fn served(status: &Value) -> anyhow::Result<String> {
     let fullness = FullnessReport::deserialize(&status["fullness"])?;
     text += &full(&fullness);
     text += &scrub.map_or(String::new(), |scrub| scrub.to_string());
-    for wear in status["wear"].as_array().into_iter().flatten() {
-        text += &format!("{}\n", WearReport::deserialize(wear)?);
-    }
-    for drive in status["real_drives"]["drives"].as_array().into_iter().flatten() {
-        text += &format!("{}\n", RealDriveStatus::deserialize(drive)?);
-    }
-    for one in status["draining"].as_array().into_iter().flatten() {
-        text += &format!("{}\n", DrainStatus::deserialize(one)?);
-    }
+    text += &lines::<WearReport>(&status["wear"])?;
+    text += &lines::<RealDriveStatus>(&status["real_drives"]["drives"])?;
+    text += &lines::<DrainStatus>(&status["draining"])?;
     if let Some(late) = status["late"].as_str() {
         text += &format!("late: {late}\n");
     }
@@ -238,6 +234,12 @@ fn served(status: &Value) -> anyhow::Result<String> {
         text += &format!("{uri}\n");
     }
     Ok(text)
+}
+
+/// A line for each member of a list that may be absent.
+fn lines<T: DeserializeOwned + Display>(list: &Value) -> anyhow::Result<String> {
+    let all = list.as_array().into_iter().flatten();
+    all.map(|one| Ok(format!("{}\n", T::deserialize(one)?))).collect()
 }
 
 /// The risk from damaged places found by a scrub.
