@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, presets};
-use thermocline_record::{LatencyNs, PageReads, RunRecord};
+use thermocline_record::{DriveLife, LatencyNs, Life, PageReads, RunRecord};
 use thermocline_types::Bytes;
 
 use crate::lab::args::in_arguments;
@@ -54,7 +54,7 @@ pub const NONE: &str = "-";
 type Row = (&'static str, fn(&RunRecord) -> String);
 
 /// The rows, in order; a row without a value in any column is left out.
-const ROWS: [Row; 58] = [
+const ROWS: [Row; 59] = [
     ("WAF (media / host)", |r| lasting_waf(r)),
     ("  over the", |r| before_steady(r, r.lasting.over.clone())),
     ("  over the last half / quarter", |r| {
@@ -131,6 +131,10 @@ const ROWS: [Row; 58] = [
     }),
     ("life P50 (P10 - P90)", |r| life(r)),
     ("  from empty to full", |r| life_range(r)),
+    ("  left of the drive in use", |r| {
+        let left = |life: &DriveLife| three(life.years_p10, life.years_p50, life.years_p90);
+        optional(r.life_of_drive.as_ref().map(left))
+    }),
     ("erases min / mean / max", |r| wear(r)),
     ("  first unit worn out after", |r| {
         let fills = |bytes: u64| bytes as f64 / r.device.capacity_bytes as f64;
@@ -329,10 +333,12 @@ fn limit(record: &RunRecord) -> String {
 }
 
 fn life(record: &RunRecord) -> String {
-    optional(record.life.as_ref().map(|life| {
-        let (p10, p50, p90) = (life.years_p10, life.years_p50, life.years_p90);
-        format!("{} ({} - {}) years", years(p50), years(p10), years(p90))
-    }))
+    let all = |life: &Life| three(life.years_p10, life.years_p50, life.years_p90);
+    optional(record.life.as_ref().map(all))
+}
+
+fn three(p10: f64, p50: f64, p90: f64) -> String {
+    format!("{} ({} - {}) years", years(p50), years(p10), years(p90))
 }
 
 /// Median lives of an empty product and of a product as full as the simulated drive.

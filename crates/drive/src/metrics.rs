@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::counter::{Counter, DriveFigure};
+use crate::counter::{Counter, DriveFigure, LogPage};
 use crate::reading::HealthReading;
 use crate::wear::Wear;
 
@@ -27,6 +27,32 @@ const METRICS: [(DriveFigure, &str, &str, &str); 17] = [
     (DriveFigure::Endurance, "endurance_bytes", "gauge", "Host bytes of a life, estimated"),
     (DriveFigure::Capacity, "capacity_bytes", "gauge", "Capacity"),
 ];
+
+/// A figure of the wear with the page that it is from.
+type Derived = fn(&Wear, &HealthReading) -> Option<(f64, LogPage)>;
+
+/// Name, help and value of figures of the whole life. Years are told where the drive counts at least a percent as used.
+const DERIVED: [(&str, &str, Derived); 5] = [
+    ("waf_ratio", "Media over host bytes of the whole life", |wear, _| {
+        wear.waf.as_ref().map(|waf| (waf.value, waf.media.clone()))
+    }),
+    ("writes_per_day", "Capacities that hosts wrote a day", |wear, reading| {
+        wear.drive_writes_per_day.zip(page(reading, DriveFigure::HostWritten))
+    }),
+    ("years_left", "Years until the endurance is used up, as it was so far", |wear, reading| {
+        wear.years.map(|years| years.likely).zip(page(reading, DriveFigure::Used))
+    }),
+    ("years_left_low", "The same if the used share is a percent more", |wear, reading| {
+        wear.years.map(|years| years.range[0]).zip(page(reading, DriveFigure::Used))
+    }),
+    ("years_left_high", "The same if the used share is a percent less", |wear, reading| {
+        wear.years.map(|years| years.range[1]).zip(page(reading, DriveFigure::Used))
+    }),
+];
+
+fn page(reading: &HealthReading, figure: DriveFigure) -> Option<LogPage> {
+    reading.counter(figure).map(|counter| counter.page.clone())
+}
 
 /// Metrics of drives; `None`: the drive could not be read.
 #[must_use]
@@ -56,11 +82,13 @@ pub fn metrics(drives: &[(&Path, Option<&HealthReading>)]) -> String {
             }
         }
     }
-    line(format_args!("{}", head("waf_ratio", "gauge", "Media over host bytes of the whole life")));
-    for (path, reading) in told() {
-        if let Some(waf) = Wear::of(None, reading).waf {
-            let labels = labels(path, reading, &waf.media.to_string());
-            line(format_args!("thermocline_drive_waf_ratio{{{labels}}} {}", waf.value));
+    for (name, help, of) in DERIVED {
+        line(format_args!("{}", head(name, "gauge", help)));
+        for (path, reading) in told() {
+            if let Some((value, page)) = of(&Wear::of(None, reading), reading) {
+                let labels = labels(path, reading, &page.to_string());
+                line(format_args!("thermocline_drive_{name}{{{labels}}} {value}"));
+            }
         }
     }
     line(format_args!("{}", head("readable", "gauge", "1 if the log pages could be read")));

@@ -166,6 +166,11 @@ fn metrics_have_the_page_of_each_number() {
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");
     }
+    let worn = "{\"percent_used\": 50, \"power_on_hours\": 8766, \"hbmw\": 1000, \"mbmw\": 2000}";
+    let worn = HealthReading::recorded(worn.as_bytes()).expect("counters");
+    let text_of_worn = metrics(&[(Path::new("/dev/x"), Some(&worn))]);
+    let years = text_of_worn.lines().find(|line| line.starts_with("thermocline_drive_years_left{"));
+    assert!(years.is_some_and(|line| line.ends_with(" 1")), "half used in a year\n{text_of_worn}");
     let heads =
         text.lines().filter(|line| line.starts_with("# TYPE thermocline_drive_host_written"));
     assert_eq!(heads.count(), 1);

@@ -53,7 +53,7 @@ pub mod whatif;
 
 pub use error::Error;
 pub use input::{Input, Prefill, Prepared, Room};
-pub use life::{media_endurance, rated_bytes};
+pub use life::{LOAD_DEVIATION, Z90, media_endurance, rated_bytes};
 pub use parallel::each;
 pub use run::run;
 pub use settings::{Pacing, Settings};

@@ -23,9 +23,9 @@ pub const LEVELLING_EFFICIENCY: f64 = 0.95;
 /// Relative standard deviation of P/E ratings between what makers state or we derive and what drives take. Chosen.
 const RATING_DEVIATION: f64 = 0.2;
 /// Relative standard deviation of next year's load against today's. Chosen.
-const LOAD_DEVIATION: f64 = 0.2;
+pub const LOAD_DEVIATION: f64 = 0.2;
 /// The 90th percentile of the standard normal distribution.
-const Z90: f64 = 1.2816;
+pub const Z90: f64 = 1.2816;
 /// Beyond this many times the warranty, wear is no concern.
 const PLENTY: f64 = 2.0;
 /// Longest life told in years; the electronics go first.

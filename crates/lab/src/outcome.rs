@@ -141,6 +141,7 @@ pub fn record(outcome: &Outcome) -> Result<RunRecord, Error> {
         waf_last_quarter: last_waf(outcome, 4),
         lasting,
         life: lifetime(outcome, &steady, &steady_state),
+        life_of_drive: None,
         steady_state,
         fdp: (outcome.stack.profile.kind == Kind::Fdp).then(|| fdp(&run.drive)),
         command: None,

@@ -126,6 +126,9 @@ pub struct RunRecord {
     pub bandwidth: Option<Bandwidth>,
     /// How long the drive lasts under this load, where its endurance is known.
     pub life: Option<Life>,
+    /// Years left of a drive in use under this load, where its counters were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub life_of_drive: Option<DriveLife>,
     /// How the run went over its length; points are equally spaced in bytes written by the host.
     pub series: Vec<SeriesPoint>,
     /// Traffic of each device over time: first the capacity device, then the fast device. Empty where time is not
@@ -471,6 +474,29 @@ pub struct Life {
     pub verdict: String,
     /// Assumptions behind the figures, one sentence each.
     pub assumptions: Vec<String>,
+}
+
+/// Years left of a drive in use, from its own counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DriveLife {
+    /// Serial number, where told.
+    pub serial: Option<String>,
+    /// Used share of the endurance, as the drive tells it.
+    pub used_share: f64,
+    /// Bytes to the media so far.
+    pub media_bytes_written: u64,
+    /// Write amplification so far, where told.
+    pub waf_so_far: Option<f64>,
+    /// Write amplification of the run, which the years assume.
+    pub waf: f64,
+    /// Bytes of hosts a day in these years.
+    pub daily_bytes: f64,
+    /// Years left with 10 % probability not to be exceeded.
+    pub years_p10: f64,
+    /// Median.
+    pub years_p50: f64,
+    /// Years left with 90 % probability not to be exceeded.
+    pub years_p90: f64,
 }
 
 /// How long the product lasts when it is so full.

@@ -1,7 +1,7 @@
 //! A machine of one scenario: folder, drives, start of QEMU, exit code.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -46,12 +46,15 @@ impl Machine {
         }
         let share = machine.share();
         fs::create_dir_all(&share)?;
-        fs::copy(repo.root().join("target/debug/thermocline"), share.join("thermocline"))?;
+        fs::copy(repo.root().join("target/debug/thermocline"), machine.program())?;
         fs::copy(&scenario.script, share.join("run.sh"))?;
         fs::copy(repo.root().join("tests/guest/init.sh"), share.join("init.sh"))?;
         fs::write(share.join("drives"), scenario.drives.len().to_string())?;
         for drive in &scenario.drives {
             sparse(&machine.drive(&drive.name), drive.mib)?;
+            if drive.logged {
+                sparse(&machine.log(), 0)?;
+            }
         }
         Ok(machine)
     }
@@ -59,6 +62,21 @@ impl Machine {
     /// The folder that the guest sees as `/host`.
     pub fn share(&self) -> PathBuf {
         self.folder.join("host")
+    }
+
+    /// The program that is tested.
+    pub fn program(&self) -> PathBuf {
+        self.share().join("thermocline")
+    }
+
+    /// The folder of all files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The log of the logged drive.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("writes.log")
     }
 
     fn drive(&self, name: &str) -> PathBuf {
@@ -131,7 +149,15 @@ impl Machine {
         let file = self.drive(name);
         let data =
             format!("driver=file,discard=unmap,cache.no-flush=on,filename={}", file.display());
-        qemu.args(["-blockdev", &format!("{data},node-name={name}")]);
+        if drive.logged {
+            let log = format!("driver=file,cache.no-flush=on,filename={}", self.log().display());
+            qemu.args(["-blockdev", &format!("{data},node-name=data")]);
+            qemu.args(["-blockdev", &format!("{log},node-name=log")]);
+            let logged = "driver=blklogwrites,log-sector-size=512,discard=unmap,file=data,log=log";
+            qemu.args(["-blockdev", &format!("{logged},node-name={name}")]);
+        } else {
+            qemu.args(["-blockdev", &format!("{data},node-name={name}")]);
+        }
         qemu.args(["-device", &format!("nvme-subsys,id=s-{name}{subsystem}")]);
         qemu.args(["-device", &format!("nvme,id=c-{name},serial={name},subsys=s-{name}")]);
         qemu.args(["-device", &format!("nvme-ns,bus=c-{name},drive={name},nsid=1{namespace}")]);

@@ -6,6 +6,7 @@
 
 mod boot;
 mod image;
+mod powercut;
 mod scenario;
 
 use std::path::Path;
@@ -70,7 +71,8 @@ fn one(repo: &Repo, image: &Image, scenario: &Scenario) -> Result<()> {
     if code != 0 {
         bail!("exit code {code}; output: {}", machine.share().join("log").display());
     }
-    Ok(())
+    let logged = scenario.drives.iter().find(|drive| drive.logged);
+    logged.map_or(Ok(()), |drive| powercut::judge(&machine, drive))
 }
 
 /// Runs `command` and gives its output.

@@ -13,6 +13,8 @@ use crate::repo::Repo;
 pub struct Drive {
     pub name: String,
     pub mib: u64,
+    /// All writes and flushes go to a log, of which power cuts are made.
+    pub logged: bool,
     /// Properties of `nvme-ns`.
     pub namespace: String,
     /// Properties of `nvme-subsys`.
@@ -63,7 +65,7 @@ fn parse(name: &str, text: &str, script: PathBuf) -> Result<Scenario> {
     })
 }
 
-/// A drive from `name=NAME mib=SIZE [ns=PROPERTIES] [subsys=PROPERTIES]`.
+/// A drive from `name=NAME mib=SIZE [logged] [ns=PROPERTIES] [subsys=PROPERTIES]`.
 fn drive(line: &str) -> Result<Drive> {
     let mut drive = Drive::default();
     for word in line.split_whitespace() {
@@ -72,6 +74,7 @@ fn drive(line: &str) -> Result<Drive> {
             Some(("mib", mib)) => drive.mib = mib.parse().with_context(|| word.to_owned())?,
             Some(("ns", properties)) => drive.namespace = format!(",{properties}"),
             Some(("subsys", properties)) => drive.subsystem = format!(",{properties}"),
+            None if word == "logged" => drive.logged = true,
             _ => anyhow::bail!("a drive has no `{word}`"),
         }
     }
@@ -98,6 +101,7 @@ mod tests {
     fn a_drive_without_size_or_with_an_unknown_word_is_refused() {
         assert!(drive("name=a").is_err());
         assert!(drive("name=a mib=1 fast").is_err());
-        assert!(drive("name=a mib=1").is_ok());
+        assert!(!drive("name=a mib=1").unwrap().logged);
+        assert!(drive("name=a mib=1 logged").unwrap().logged);
     }
 }

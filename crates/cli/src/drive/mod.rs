@@ -10,6 +10,7 @@ mod stat;
 mod watch;
 
 use clap::Subcommand;
+pub use source::reading;
 
 /// What can be done with the counters of a drive.
 #[derive(Subcommand)]

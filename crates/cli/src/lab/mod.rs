@@ -7,6 +7,7 @@ mod convert;
 mod datasheet;
 mod explain;
 mod jobs;
+mod life_from;
 mod list;
 mod output;
 mod parallel;

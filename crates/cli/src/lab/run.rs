@@ -16,6 +16,7 @@ use super::args::{
     CONVENTIONS, DeviceArgs, ENDS_EARLY, ReplayArgs, RunOf, SourceArgs, check_fast_capacity, load,
     of_arguments,
 };
+use super::life_from::LifeFrom;
 use super::output::OutputArgs;
 use crate::interrupt::Interrupt;
 use crate::pool::LabRun;
@@ -53,6 +54,8 @@ Examples:
     thermocline lab run --stack raw:ideal --workload uniform --print-spec > spec.json
     thermocline lab run --spec spec.json --record run.json
     thermocline lab run --spec run.json
+  Years left of a drive in use, by its counters and the WAF of its trace:
+    thermocline lab run --stack raw:pm9d3 --trace postgres-tpcc --life-from drive.json
   What a setting changes against that run:
     thermocline lab run --stack raw:ideal --workload uniform --set device.op=0.2 --against run.json";
 
@@ -78,6 +81,10 @@ pub struct RunArgs {
     /// a run. Files that it names must be the same as then
     #[arg(long, value_name = "FILE", conflicts_with_all = DECIDING)]
     spec: Option<PathBuf>,
+    /// Also tell the years left of a drive in use under this load: the drive, such as /dev/nvme0, or a record of
+    /// `thermocline drive stat --record`, nvme-cli or smartctl. Without --daily-writes at its own pace
+    #[arg(long, value_name = "DRIVE")]
+    life_from: Option<PathBuf>,
     /// Print the specification of the run (thermocline.spec/1) instead of running it
     #[arg(long, help_heading = "Output")]
     print_spec: bool,
@@ -159,6 +166,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if args.print_spec {
         return Ok(write!(std::io::stdout(), "{}", with_files(spec)?.to_json())?);
     }
+    let drive = args.life_from.as_deref().map(LifeFrom::read).transpose()?;
     let interrupt = Interrupt::watch()?;
     let bar = Progress::default().bar(&spec.stack);
     let record = run_planned(&planned, &interrupt, &mut |share| {
@@ -166,7 +174,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         bar.set(share);
     })?;
     drop(bar);
-    if let Some(record) = record {
+    if let Some(mut record) = record {
+        let life = drive.map(|drive| drive.life(&record, spec.daily_writes_bytes));
+        record.life_of_drive = life.transpose()?;
         let spec = Some(Box::new(with_files(spec)?));
         args.output.give_run(&RunRecord { spec, ..record }, &planned.input)?;
     }

@@ -194,6 +194,10 @@ fn every_example_of_the_help_works_from_the_program_alone() {
         ("smart.txt", "Data Units Written: 2,000,000\nPower On Hours: 100\n"),
         ("ocp.txt", "Physical media units written - 0 2000000000000\n"),
         ("monday.json", "{\"hbmw\": 1000, \"mbmw\": 1000}"),
+        (
+            "drive.json",
+            "{\"percent_used\": 5, \"power_on_hours\": 9000, \"hbmw\": 80000, \"mbmw\": 90000}",
+        ),
         ("friday.json", "{\"hbmw\": 3000, \"mbmw\": 4000}"),
     ];
     for (name, text) in records {

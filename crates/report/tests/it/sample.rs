@@ -121,6 +121,7 @@ pub fn record(shape: &Shape) -> RunRecord {
         fdp: None,
         latency_ns: shape.timed.then(|| latencies(shape.waf)),
         bandwidth: shape.timed.then(|| bandwidth(shape)),
+        life_of_drive: None,
         life: shape.life.map(life),
         series,
         device_series: Vec::new(),
