@@ -9,7 +9,7 @@ use crate::repo::{Manifest, Repo, Violation};
 
 /// Each crate, the crates of this workspace that it may import, and the crates from elsewhere: a full list, or `*` for
 /// all but [`BINARIES_ONLY`].
-const RULES: [(&str, &str, &str); 22] = [
+const RULES: [(&str, &str, &str); 23] = [
     ("types", "", "rand rand_xoshiro strsim thiserror"),
     ("ftl", "types", "prefetch-index"),
     ("format", "types", "crc-fast lz4_flex thiserror zerocopy"),
@@ -24,10 +24,11 @@ const RULES: [(&str, &str, &str); 22] = [
     ("target", "types", "*"),
     ("nbd", "types target", "*"),
     ("fuse", "types target", "*"),
+    ("ublk", "types target", "*"),
     ("runtime", "types ftl format engine array nand target", "*"),
     (
         "serve",
-        "types record drive ftl format engine nand workload target runtime nbd fuse",
+        "types record drive ftl format engine nand workload target runtime nbd fuse ublk",
         "flate2 http-body-util hyper hyper-util listenfd rustix serde serde_json serde_path_to_error \
          thiserror tokio tracing zstd",
     ),
@@ -36,7 +37,7 @@ const RULES: [(&str, &str, &str); 22] = [
     ("capi", "thermocline", ""),
     (
         "cli",
-        "types record drive ftl format engine array nand workload lab report target runtime serve sim nbd",
+        "types record drive ftl format engine array nand workload lab report target runtime serve sim nbd ublk",
         "*",
     ),
     ("shell", "types ftl format engine target runtime nbd sim", "*"),

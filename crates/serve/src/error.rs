@@ -11,6 +11,7 @@ use thermocline_nbd::TlsError;
 use thermocline_runtime::opening::OpeningError;
 use thermocline_runtime::{MediaError, SettingsError};
 use thermocline_types::Bytes;
+use thermocline_ublk::UblkError;
 
 use crate::sockets::LONGEST;
 
@@ -30,6 +31,9 @@ pub enum Error {
     /// The volumes cannot be files.
     #[error(transparent)]
     Mount(#[from] MountError),
+    /// The volumes cannot be block devices.
+    #[error(transparent)]
+    Ublk(#[from] UblkError),
     /// Files for TLS cannot be used.
     #[error("no TLS")]
     Tls(#[from] TlsError),

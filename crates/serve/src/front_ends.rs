@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use thermocline_format::VolumeName;
-use thermocline_runtime::ServeSettings;
+use thermocline_runtime::Settings;
 use thermocline_target::Exports;
 
 use crate::Error;
@@ -12,6 +12,7 @@ use crate::files::Files;
 use crate::log::Log;
 use crate::sockets::Reach;
 use crate::stop::Worker;
+use crate::ublk::Disks;
 
 /// Where clients find the volume of a name, if they do.
 pub type Address = Arc<dyn Fn(&VolumeName) -> Option<String> + Send + Sync>;
@@ -32,12 +33,14 @@ pub trait FrontEnd: Send {
 pub struct FrontEnds(Vec<(Box<dyn FrontEnd>, Worker)>);
 
 impl FrontEnds {
-    /// Starts the front ends of `settings`, and adds them to `reach`. Volumes that one cannot show are noted.
+    /// Starts the front ends of pool `id` that `settings` name, and adds them to `reach`. Volumes that one cannot show
+    /// are noted.
     ///
     /// # Errors
     /// When one cannot start.
     pub fn open(
-        settings: &ServeSettings,
+        settings: &Settings,
+        id: &str,
         exports: &Exports,
         volumes: &[VolumeName],
         read_only: bool,
@@ -45,8 +48,11 @@ impl FrontEnds {
         log: &Log,
     ) -> Result<FrontEnds, Error> {
         let mut front_ends: Vec<Box<dyn FrontEnd>> = Vec::new();
-        if let Some(path) = &settings.fuse {
+        if let Some(path) = &settings.serve.fuse {
             front_ends.push(Box::new(Files::mount(path, exports, volumes, read_only, log)?));
+        }
+        if settings.serve.ublk {
+            front_ends.push(Box::new(Disks::serve(settings, id, exports, log)?));
         }
         let worker = || Worker::start("thermocline-end").map_err(Error::io("no thread for an end"));
         let with_worker = |way: Box<dyn FrontEnd>| {

@@ -35,6 +35,7 @@ mod superblock;
 mod systemd;
 mod tap;
 mod totals;
+mod ublk;
 mod units;
 mod wear;
 

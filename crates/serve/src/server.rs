@@ -119,7 +119,8 @@ impl PoolServer {
         let exports = backend.exports(read_only).into_iter().map(|one| tap.on(one));
         let exports = Exports::new(exports.collect());
         let (listeners, mut reach, sockets) = sockets.into_listeners();
-        let front_ends = FrontEnds::open(&serve, &exports, &volumes, read_only, &mut reach, &log)?;
+        let front_ends =
+            FrontEnds::open(settings, &id, &exports, &volumes, read_only, &mut reach, &log)?;
         let server = Server::new(listeners, exports.clone(), limits)?;
         let clients = log.clone();
         let server = server.watched_by(move |event| clients.client(event));

@@ -11,7 +11,7 @@ const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "
 const NOT_PUBLISHED: [&str; 3] = ["shell", "sim", "xtask"];
 
 /// Crates that may use `unsafe`. Each states its own lints: a crate cannot undo the workspace's `forbid`.
-const OWN_LINTS: [&str; 3] = ["capi", "drive", "runtime"];
+const OWN_LINTS: [&str; 4] = ["capi", "drive", "runtime", "ublk"];
 
 /// What lints of a crate's own must deny: what keeps documentation whole and each `unsafe` block explained.
 const OWN_DENIED: [(&str, &str); 2] =

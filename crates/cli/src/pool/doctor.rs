@@ -79,7 +79,7 @@ struct Report {
 
 /// `thermocline doctor`.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let mut findings = Vec::new();
+    let (mut findings, mut asks_for_ublk) = (Vec::new(), false);
     if let Some(path) = &args.settings {
         match Settings::load(path) {
             Ok(settings) => {
@@ -92,6 +92,7 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
                 );
                 findings.extend(pool::examine(&settings, path));
                 findings.extend(system::for_pool(&settings, path));
+                asks_for_ublk = settings.serve.ublk;
             }
             Err(error) => {
                 let remedy = "`thermocline format --example` explains every key";
@@ -99,7 +100,7 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    findings.extend(system::for_clients());
+    findings.extend(system::for_clients(asks_for_ublk));
     let ok = findings.iter().all(|finding| finding.state != State::Fail);
     let report = Report { schema: "thermocline.doctor/1", ok, findings };
     print(&match args.json {

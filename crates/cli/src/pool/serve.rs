@@ -41,6 +41,7 @@ Examples:
   thermocline serve pool.toml --record-trace today.csv.zst
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
+  thermocline serve pool.toml --ublk
 
 {CODES}"))]
 pub struct ServeArgs {
@@ -71,6 +72,15 @@ pub struct ServeArgs {
     /// Existing, empty folder to mount on: every volume becomes a file there
     #[arg(long, value_name = "FOLDER")]
     fuse: Option<PathBuf>,
+    /// Make every volume a block device /dev/ublkbN of this machine; needs root and the kernel module ublk_drv
+    #[arg(
+        long,
+        long_help = "\
+Make every volume a block device /dev/ublkbN of this machine; needs root and the kernel module ublk_drv (Linux 6.5). N is
+kept in POOL.ublk beside the settings. If the server is killed, or ends while a device is mounted, reads and writes of the
+device wait for the next server with --ublk"
+    )]
+    ublk: bool,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -205,6 +215,7 @@ impl ServeArgs {
             socket: path(&self.socket, &settings.socket),
             listen: listen.clone(),
             fuse: path(&self.fuse, &settings.fuse),
+            ublk: self.ublk || settings.ublk,
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),

@@ -83,7 +83,11 @@ const LONG: [&str; 10] = [
 ];
 
 /// Needs of examples from the machine, by a word in the example.
-const NEEDS: [Need; 2] = [("--fuse", || ready(false, &[])), ("qemu-img", || have(&["qemu-img"]))];
+const NEEDS: [Need; 3] = [
+    ("--fuse", || ready(false, &[])),
+    ("--ublk", || thermocline_ublk::probe().is_ok()),
+    ("qemu-img", || have(&["qemu-img"])),
+];
 
 /// Ports in examples, which may be in use, and the free port in their place.
 const PORTS: [&str; 2] = ["127.0.0.1:10809", "127.0.0.1:9400"];

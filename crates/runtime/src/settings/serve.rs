@@ -21,6 +21,8 @@ pub struct ServeSettings {
     pub listen: Vec<String>,
     /// Folder to mount on, where every volume becomes a file.
     pub fuse: Option<PathBuf>,
+    /// Whether every volume becomes a block device `/dev/ublkbN`.
+    pub ublk: bool,
     /// TCP address of status and metrics, as `HOST:PORT`.
     pub http: Option<String>,
     /// Names of this machine by which status and metrics are asked for on that address, beside addresses and

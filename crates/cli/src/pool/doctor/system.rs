@@ -11,6 +11,7 @@ use thermocline_runtime::storage::{Access, File, IoEngine, Layout, OpenErrorKind
 use thermocline_runtime::{ServeSettings, Settings};
 use thermocline_serve::sockets::{self, LONGEST};
 use thermocline_serve::{date, open_files, status_socket};
+use thermocline_ublk::UblkError;
 
 use super::Finding;
 
@@ -147,9 +148,32 @@ fn encrypted(serve: &ServeSettings) -> Finding {
     Finding::ok("TLS", "certificates and key fit each other, and are valid")
 }
 
-/// Findings about optional features for clients on this machine. A server needs no such feature.
-pub fn for_clients() -> Vec<Finding> {
-    vec![kernel_nbd(), fuse(), programs()]
+/// Findings about optional features for clients on this machine. A server needs them only as far as its settings name
+/// them: ublk if `is_asked`.
+pub fn for_clients(is_asked: bool) -> Vec<Finding> {
+    vec![kernel_nbd(), ublk(is_asked), fuse(), programs()]
+}
+
+fn ublk(is_asked: bool) -> Finding {
+    let Err(error) = thermocline_ublk::probe() else {
+        return Finding::ok(
+            "ublk",
+            "the kernel has it for volumes as block devices, and allows it",
+        );
+    };
+    let remedy = match error {
+        UblkError::NoDriver => "`modprobe ublk_drv`",
+        UblkError::Old(_) => "take Linux 6.5 or later",
+        _ => "serve as root, outside of a container",
+    };
+    if is_asked {
+        return Finding::fail(
+            "ublk",
+            error.to_string(),
+            format!("{remedy}; or serve.ublk = false"),
+        );
+    }
+    Finding::warn("ublk", error.to_string(), format!("{remedy}; NBD does without it"))
 }
 
 fn kernel_nbd() -> Finding {
