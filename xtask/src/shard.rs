@@ -19,8 +19,19 @@ pub enum Shard {
 }
 
 const ENGINE: [&str; 7] = ["types", "ftl", "format", "engine", "array", "sim", "shell"];
-const SERVICE: [&str; 10] =
-    ["drive", "target", "nbd", "fuse", "ublk", "runtime", "serve", "thermocline", "capi", "cli"];
+const SERVICE: [&str; 11] = [
+    "drive",
+    "target",
+    "nbd",
+    "fuse",
+    "ublk",
+    "vhost",
+    "runtime",
+    "serve",
+    "thermocline",
+    "capi",
+    "cli",
+];
 const LAB: [&str; 5] = ["nand", "record", "report", "workload", "lab"];
 
 impl Shard {

@@ -13,7 +13,9 @@ use thermocline_target::{BlockTarget, Export, Granular};
 use thermocline_types::Bytes;
 
 use crate::Error;
+use crate::guests::TellWear;
 use crate::log::Log;
+use crate::wear;
 
 /// What carries out requests.
 #[derive(Clone)]
@@ -94,6 +96,17 @@ impl Backend {
                 Ok(Some(thread.map_err(Error::io("no thread for clients"))?))
             }
         }
+    }
+
+    /// How the devices wear, if an endurance is stated of any.
+    pub fn tell_wear(&self) -> Option<TellWear> {
+        let Backend::Pool(pool) = self else { return None };
+        let used = |pool: &Pool| pool.look(wear::used).unwrap_or_default();
+        let is_stated = used(pool) != Default::default();
+        let pool = Arc::downgrade(pool);
+        is_stated.then(|| -> TellWear {
+            Box::new(move || pool.upgrade().map(|pool| used(&pool)).unwrap_or_default())
+        })
     }
 
     /// Requests wait for no limit any more.

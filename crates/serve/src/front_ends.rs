@@ -8,7 +8,9 @@ use thermocline_runtime::Settings;
 use thermocline_target::Exports;
 
 use crate::Error;
+use crate::backend::Backend;
 use crate::files::Files;
+use crate::guests::Guests;
 use crate::log::Log;
 use crate::sockets::Reach;
 use crate::stop::Worker;
@@ -42,14 +44,18 @@ impl FrontEnds {
         settings: &Settings,
         id: &str,
         exports: &Exports,
-        volumes: &[VolumeName],
+        backend: &Backend,
         read_only: bool,
         reach: &mut Reach,
         log: &Log,
     ) -> Result<FrontEnds, Error> {
         let mut front_ends: Vec<Box<dyn FrontEnd>> = Vec::new();
         if let Some(path) = &settings.serve.fuse {
-            front_ends.push(Box::new(Files::mount(path, exports, volumes, read_only, log)?));
+            let volumes = backend.volume_names();
+            front_ends.push(Box::new(Files::mount(path, exports, &volumes, read_only, log)?));
+        }
+        if let Some(folder) = &settings.serve.vhost_user {
+            front_ends.push(Box::new(Guests::serve(folder, exports, backend.tell_wear(), log)?));
         }
         if settings.serve.ublk {
             front_ends.push(Box::new(Disks::serve(settings, id, exports, log)?));

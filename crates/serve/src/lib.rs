@@ -1,4 +1,5 @@
-//! Serves the volumes of a pool: as network block devices, as files, with status, metrics and changes over HTTP.
+//! Serves the volumes of a pool: as network block devices, files and disks of virtual machines, with status, metrics
+//! and changes over HTTP.
 //!
 //! [`PoolServer::open`] opens the pool of a settings file and serves it; [`PoolServer::run`] serves until a
 //! [`StopHandle`] asks for the end, then closes the pool in order. [`Serving`] is the client of a server.
@@ -17,6 +18,7 @@ mod error;
 mod files;
 mod front_ends;
 mod fullness;
+mod guests;
 mod health;
 mod http;
 mod log;

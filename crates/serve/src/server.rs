@@ -120,7 +120,7 @@ impl PoolServer {
         let exports = Exports::new(exports.collect());
         let (listeners, mut reach, sockets) = sockets.into_listeners();
         let front_ends =
-            FrontEnds::open(settings, &id, &exports, &volumes, read_only, &mut reach, &log)?;
+            FrontEnds::open(settings, &id, &exports, &backend, read_only, &mut reach, &log)?;
         let server = Server::new(listeners, exports.clone(), limits)?;
         let clients = log.clone();
         let server = server.watched_by(move |event| clients.client(event));

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use thermocline_format::MediaClass;
-use thermocline_record::waterfall::FAST;
-use thermocline_runtime::{Wear, WearStatus};
+use thermocline_record::waterfall::{self, FAST};
+use thermocline_runtime::{Totals, View, Wear, WearStatus};
 use thermocline_types::Bytes;
 
 /// How the devices of a class of media wear, of which the endurance is stated.
@@ -32,10 +32,7 @@ impl WearReport {
     #[must_use]
     pub fn new(status: &WearStatus) -> WearReport {
         WearReport {
-            class: match status.media {
-                MediaClass::Capacity => "capacity".to_owned(),
-                MediaClass::Fast => FAST.to_owned(),
-            },
+            class: class_name(status.media).to_owned(),
             state: status.wear.name().to_owned(),
             endurance_bytes: status.endurance.bytes,
             service_days: status.endurance.days,
@@ -52,6 +49,28 @@ impl WearReport {
             (true, true) => "; until they are spared, what hosts write goes past them",
             (true, false) => "; nothing spares them but writing less",
         }
+    }
+}
+
+/// Shares of the stated endurance that all services of a pool have used up.
+pub fn used(view: &View<'_>) -> thermocline_vhost::Wear {
+    let of = |media| view.wear.iter().find(|status| status.media == media);
+    let share = |status: &WearStatus| share_used(status, view.totals);
+    let [fast, capacity] =
+        [MediaClass::Fast, MediaClass::Capacity].map(|media| of(media).map(share));
+    thermocline_vhost::Wear { fast, capacity }
+}
+
+fn share_used(status: &WearStatus, totals: &Totals) -> f64 {
+    let class = totals.classes.get(class_name(status.media));
+    let written: u64 = class.map_or(0, |causes| causes.values().sum());
+    written as f64 / status.endurance.bytes.max(1) as f64
+}
+
+fn class_name(media: MediaClass) -> &'static str {
+    match media {
+        MediaClass::Capacity => waterfall::CAPACITY,
+        MediaClass::Fast => FAST,
     }
 }
 

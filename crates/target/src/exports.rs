@@ -56,7 +56,11 @@ struct List {
     offers: Vec<Arc<Offer>>,
     /// Offers so far.
     made: u64,
+    /// Called after each change.
+    watchers: Vec<Arc<Watcher>>,
 }
+
+type Watcher = dyn Fn() + Send + Sync;
 
 impl Offer {
     /// The position of the export among all exports that the list ever had.
@@ -116,13 +120,19 @@ impl Exports {
         all
     }
 
+    /// Calls `changed` after each change of what new clients find, on the thread of the change. It must be short.
+    pub fn watch(&self, changed: impl Fn() + Send + Sync + 'static) {
+        self.locked().watchers.push(Arc::new(changed));
+    }
+
     /// Appends an export, from any thread. New clients find the export at once.
     pub fn add(&self, export: Export) {
-        let mut list = self.change();
-        let (hidden, users) = (AtomicBool::new(false), Arc::default());
-        let (number, at_any_byte) = (list.made, Arc::default());
-        list.made += 1;
-        list.offers.push(Arc::new(Offer { export, number, hidden, users, at_any_byte }));
+        self.change(|list| {
+            let (hidden, users) = (AtomicBool::new(false), Arc::default());
+            let (number, at_any_byte) = (list.made, Arc::default());
+            list.made += 1;
+            list.offers.push(Arc::new(Offer { export, number, hidden, users, at_any_byte }));
+        });
     }
 
     /// Hides the export called `name` from new clients. Returns the number of its users; 0 if no export has the name.
@@ -137,32 +147,34 @@ impl Exports {
     }
 
     fn set_hidden(&self, name: &str, hidden: bool) -> usize {
-        let list = self.change();
-        let offer = list.offers.iter().find(|offer| offer.name == name);
-        offer.map_or(0, |offer| {
-            offer.hidden.store(hidden, Ordering::Relaxed);
-            offer.users()
+        self.change(|list| {
+            let offer = list.offers.iter().find(|offer| offer.name == name);
+            offer.map_or(0, |offer| {
+                offer.hidden.store(hidden, Ordering::Relaxed);
+                offer.users()
+            })
         })
     }
 
     /// Removes the export called `name`. Its users keep the target.
     pub fn remove(&self, name: &str) {
-        self.change().offers.retain(|offer| offer.name != name);
+        self.change(|list| list.offers.retain(|offer| offer.name != name));
     }
 
     /// Gives the export called `name` another name. Its number and its users stay.
     pub fn rename(&self, name: &str, to: &str) {
-        let mut list = self.change();
-        let Some(at) = list.offers.iter().position(|offer| offer.name == name) else { return };
-        let old = &list.offers[at];
-        let renamed = Offer {
-            export: Export { name: to.to_owned(), ..old.export.clone() },
-            number: old.number,
-            hidden: AtomicBool::new(!old.is_shown()),
-            users: Arc::clone(&old.users),
-            at_any_byte: Arc::clone(&old.at_any_byte),
-        };
-        list.offers[at] = Arc::new(renamed);
+        self.change(|list| {
+            let Some(at) = list.offers.iter().position(|offer| offer.name == name) else { return };
+            let old = &list.offers[at];
+            let renamed = Offer {
+                export: Export { name: to.to_owned(), ..old.export.clone() },
+                number: old.number,
+                hidden: AtomicBool::new(!old.is_shown()),
+                users: Arc::clone(&old.users),
+                at_any_byte: Arc::clone(&old.at_any_byte),
+            };
+            list.offers[at] = Arc::new(renamed);
+        });
     }
 
     /// All shown exports in the order of their numbers.
@@ -199,7 +211,17 @@ impl Exports {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self) -> RwLockWriteGuard<'_, List> {
+    /// Changes the list, then calls the watchers.
+    fn change<T>(&self, change: impl FnOnce(&mut List) -> T) -> T {
+        let mut list = self.locked();
+        let result = change(&mut list);
+        let watchers = list.watchers.clone();
+        drop(list);
+        watchers.iter().for_each(|watcher| watcher());
+        result
+    }
+
+    fn locked(&self) -> RwLockWriteGuard<'_, List> {
         // As above.
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -267,6 +289,19 @@ mod tests {
         drop((user, other));
         assert_eq!(exports.hide("c"), 0);
         assert_eq!(exports.numbered(0).map(|offer| offer.name.clone()), Some("c".to_owned()));
+    }
+
+    #[test]
+    fn watchers_hear_of_each_change() {
+        let exports = Exports::new(vec![export("a")]);
+        let (count, shared) = (Arc::new(AtomicUsize::new(0)), exports.clone());
+        let counted = Arc::clone(&count);
+        exports.watch(move || _ = counted.fetch_add(shared.shown().len(), Ordering::Relaxed));
+        exports.add(export("b"));
+        exports.rename("b", "c");
+        let _users = exports.hide("a");
+        exports.remove("a");
+        assert_eq!(count.load(Ordering::Relaxed), 2 + 2 + 1 + 1, "after the change, and unlocked");
     }
 
     #[test]

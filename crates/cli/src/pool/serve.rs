@@ -42,6 +42,7 @@ Examples:
   thermocline serve pool.toml --listen 127.0.0.1:10809 --http 127.0.0.1:9400
   thermocline serve pool.toml --fuse mnt
   thermocline serve pool.toml --ublk
+  thermocline serve pool.toml --vhost-user guests
 
 {CODES}"))]
 pub struct ServeArgs {
@@ -81,6 +82,9 @@ kept in POOL.ublk beside the settings. If the server is killed, or ends while a 
 device wait for the next server with --ublk"
     )]
     ublk: bool,
+    /// Folder of vhost-user sockets: every volume is a disk for a virtual machine, at FOLDER/NAME.sock
+    #[arg(long, value_name = "FOLDER")]
+    vhost_user: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -216,6 +220,7 @@ impl ServeArgs {
             listen: listen.clone(),
             fuse: path(&self.fuse, &settings.fuse),
             ublk: self.ublk || settings.ublk,
+            vhost_user: path(&self.vhost_user, &settings.vhost_user),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),

@@ -23,6 +23,8 @@ pub struct ServeSettings {
     pub fuse: Option<PathBuf>,
     /// Whether every volume becomes a block device `/dev/ublkbN`.
     pub ublk: bool,
+    /// Folder of vhost-user sockets, where every volume is a disk for a virtual machine.
+    pub vhost_user: Option<PathBuf>,
     /// TCP address of status and metrics, as `HOST:PORT`.
     pub http: Option<String>,
     /// Names of this machine by which status and metrics are asked for on that address, beside addresses and
@@ -56,8 +58,9 @@ impl ServeSettings {
     /// Paths as seen from where `folder` is seen.
     pub(super) fn begin_at(&mut self, folder: &Path) {
         let tls = [&mut self.tls_certificate, &mut self.tls_key, &mut self.tls_clients];
-        let paths = [&mut self.socket, &mut self.fuse, &mut self.record_trace];
-        let paths = paths.into_iter().chain(tls);
+        let folders = [&mut self.fuse, &mut self.vhost_user];
+        let paths = [&mut self.socket, &mut self.record_trace].into_iter().chain(folders);
+        let paths = paths.chain(tls);
         for path in paths.flatten() {
             *path = folder.join(&*path);
         }

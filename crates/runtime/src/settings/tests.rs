@@ -258,14 +258,14 @@ fn a_volume_without_size_gets_what_is_left_and_fits() {
 fn paths_begin_at_the_folder_of_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("p.toml");
-    let text = "[device]\npath = 'a'\n[serve]\nsocket = 'b'\nfuse = 'f'\ntls_certificate = '/c'
+    let text = "[device]\npath = 'a'\n[serve]\nsocket = 'b'\nfuse = 'f'\nvhost_user = 'v'\ntls_certificate = '/c'
 tls_key = 'd'\ntls_clients = 'e'";
     std::fs::write(&path, text).expect("writable");
     let settings = Settings::load(&path).expect("sound");
     let inside = |name: &str| Some(folder.path().join(name));
     assert_eq!(settings.device().path, folder.path().join("a"));
     assert_eq!((settings.serve.socket, settings.serve.tls_key), (inside("b"), inside("d")));
-    assert_eq!(settings.serve.fuse, inside("f"));
+    assert_eq!((settings.serve.fuse, settings.serve.vhost_user), (inside("f"), inside("v")));
     assert_eq!(settings.serve.tls_certificate, Some(PathBuf::from("/c")));
 }
 
