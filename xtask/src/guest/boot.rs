@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use super::image::Image;
-use super::scenario::{Drive, Scenario};
+use super::scenario::{Drive, Scenario, Volume};
+use super::served::{Process, Served, nbd_socket, socket};
 use super::sparse;
 use crate::repo::Repo;
 
@@ -16,17 +17,6 @@ use crate::repo::Repo;
 const KERNEL: &str = "root=/dev/vda rw init=/usr/sbin/guest-init console=ttyS0 quiet panic=-1 mitigations=off \
     nvme_core.multipath=N random.trust_cpu=on \
     rcupdate.rcu_expedited=1";
-
-/// A child process, killed on drop.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ended = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
 
 /// A machine with its files, before and after it ran.
 pub struct Machine {
@@ -88,6 +78,10 @@ impl Machine {
     /// # Errors
     /// When the guest reports none within the limit.
     pub fn run(&self, image: &Image, scenario: &Scenario) -> Result<i32> {
+        let volumes = &scenario.volumes;
+        let served = |program| Served::start(&self.folder, program, volumes);
+        let program = self.share().join("thermocline");
+        let mut served = (!volumes.is_empty()).then(|| served(&program)).transpose()?;
         let mut qemu = image.qemu();
         self.arguments(&mut qemu, image, scenario);
         qemu.env("TMPDIR", &self.folder).stdin(Stdio::null());
@@ -103,7 +97,14 @@ impl Machine {
                 self.share().join("log").display()
             );
             std::thread::sleep(Duration::from_millis(100));
+            // The guest asks for a kill of the server by this file, and waits until it is gone.
+            let wish = self.share().join("kill");
+            if let Some(served) = served.as_mut().filter(|_| wish.exists()) {
+                served.kill()?;
+                fs::remove_file(wish)?;
+            }
         }
+        served.map_or(Ok(()), Served::check)?;
         let code = fs::read_to_string(self.share().join("rc")).ok();
         code.and_then(|code| code.trim().parse().ok()).with_context(|| {
             format!("the guest ended without an exit code; see {}", self.folder.display())
@@ -111,16 +112,14 @@ impl Machine {
     }
 
     fn arguments(&self, qemu: &mut Command, image: &Image, scenario: &Scenario) {
-        qemu.args([
-            "-machine",
-            "q35",
-            "-accel",
-            "tcg,thread=multi,tb-size=512",
-            "-cpu",
-            "max",
-            "-smp",
-            "2",
-        ]);
+        if scenario.volumes.is_empty() {
+            qemu.args(["-machine", "q35"]);
+        } else {
+            // Guest memory that the server shares.
+            qemu.args(["-object", "memory-backend-memfd,id=memory,size=2048M,share=on"]);
+            qemu.args(["-machine", "q35,memory-backend=memory"]);
+        }
+        qemu.args(["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2"]);
         qemu.args([
             "-m",
             "2048",
@@ -141,6 +140,26 @@ impl Machine {
         qemu.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]);
         for drive in &scenario.drives {
             self.add_drive(qemu, drive);
+        }
+        scenario.volumes.iter().for_each(|volume| self.add_volume(qemu, volume));
+    }
+
+    fn add_volume(&self, qemu: &mut Command, volume: &Volume) {
+        let Volume { name, vhost_user, nbd, .. } = volume;
+        if *vhost_user {
+            let path = socket(&self.folder, name);
+            let socket = format!("socket,id=g-{name},reconnect-ms=50,path={}", path.display());
+            qemu.args(["-chardev", &socket]);
+            qemu.args(["-device", &format!("vhost-user-blk-pci,chardev=g-{name}")]);
+        }
+        if *nbd {
+            let path = nbd_socket(&self.folder);
+            let node = format!(
+                "driver=nbd,node-name=n-{name},export={name},discard=unmap,reconnect-delay=60"
+            );
+            let node = format!("{node},server.type=unix,server.path={}", path.display());
+            qemu.args(["-blockdev", &node]);
+            qemu.args(["-device", &format!("virtio-blk-pci,drive=n-{name},serial={name}-nbd")]);
         }
     }
 

@@ -1,13 +1,14 @@
 //! `cargo xtask guest`: scenarios on a real kernel with the drives of QEMU.
 //!
-//! A scenario is a shell file in `tests/guest`. Its first comment says what it proves; lines `# drive:` and `# limit:`
-//! declare the machine. The scenario runs as root in the guest; `/host` is a folder of this machine. Its exit code is
-//! the result, and its lines that begin with `* ` are printed.
+//! A scenario is a shell file in `tests/guest`. The first comment states the purpose. Lines `# drive:`, `# volume:` and
+//! `# limit:` declare the machine. The scenario runs as root in the guest; `/host` is a folder of this machine. The
+//! exit code is the result. Lines that begin with `* ` are printed.
 
 mod boot;
 mod image;
 mod powercut;
 mod scenario;
+mod served;
 
 use std::path::Path;
 use std::process::Command;

@@ -21,6 +21,17 @@ pub struct Drive {
     pub subsystem: String,
 }
 
+/// A volume of a pool that this machine serves.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    pub name: String,
+    pub mib: u64,
+    /// The guest has it as a disk over vhost-user, whose serial number is the name.
+    pub vhost_user: bool,
+    /// The guest has it as a disk of QEMU over NBD, whose serial number is the name with `-nbd`.
+    pub nbd: bool,
+}
+
 /// The declarations of a file.
 #[derive(Debug)]
 pub struct Scenario {
@@ -29,6 +40,7 @@ pub struct Scenario {
     /// From the start of QEMU to the exit code, also without KVM.
     pub limit: Duration,
     pub drives: Vec<Drive>,
+    pub volumes: Vec<Volume>,
     pub script: PathBuf,
 }
 
@@ -55,12 +67,14 @@ fn parse(name: &str, text: &str, script: PathBuf) -> Result<Scenario> {
     let value = |key: &str| comment.iter().find_map(|line| line.strip_prefix(key));
     let about = (*comment.first().context("the first line is a comment")?).to_owned();
     let limit = value("limit: ").context("no line `# limit: SECONDS`")?.trim().parse()?;
+    let volumes = comment.iter().filter_map(|line| line.strip_prefix("volume: "));
     let drives = comment.iter().filter_map(|line| line.strip_prefix("drive: "));
     Ok(Scenario {
         name: name.to_owned(),
         about,
         limit: Duration::from_secs(limit),
         drives: drives.map(drive).collect::<Result<_>>()?,
+        volumes: volumes.map(volume).collect::<Result<_>>()?,
         script,
     })
 }
@@ -82,6 +96,22 @@ fn drive(line: &str) -> Result<Drive> {
     Ok(drive)
 }
 
+/// A volume from `name=NAME mib=SIZE [vhost-user] [nbd]`.
+fn volume(line: &str) -> Result<Volume> {
+    let mut volume = Volume::default();
+    for word in line.split_whitespace() {
+        match word.split_once('=') {
+            Some(("name", name)) => volume.name = name.to_owned(),
+            Some(("mib", mib)) => volume.mib = mib.parse().with_context(|| word.to_owned())?,
+            None if word == "vhost-user" => volume.vhost_user = true,
+            None if word == "nbd" => volume.nbd = true,
+            _ => anyhow::bail!("a volume has no `{word}`"),
+        }
+    }
+    ensure!(!volume.name.is_empty() && volume.mib > 0, "a volume needs a name and a size: {line}");
+    Ok(volume)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +125,14 @@ mod tests {
         let [drive] = &scenario.drives[..] else { panic!("{:?}", scenario.drives) };
         assert_eq!((drive.mib, drive.namespace.as_str()), (64, ",zoned=on,b=1"));
         assert!(parse("x", "# Proves it.\n", PathBuf::new()).is_err());
+    }
+
+    #[test]
+    fn volumes_have_ways_in() {
+        let name = "a".to_owned();
+        let expected = Volume { name, mib: 8, vhost_user: true, nbd: false };
+        assert_eq!(volume("name=a mib=8 vhost-user").unwrap(), expected);
+        assert!(volume("name=a").is_err() && volume("name=a mib=8 iscsi").is_err());
     }
 
     #[test]

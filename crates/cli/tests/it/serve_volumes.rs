@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use thermocline_nbd::protocol::request::{Command, Framing, flag};
 use thermocline_nbd::{Client, ClientError};
+use vhost::VhostBackend as _;
+use vhost::vhost_user::Frontend;
 
 use super::serve::{PATIENCE, Served, format, format_tiered, run};
 use super::serve_fuse;
@@ -190,6 +192,49 @@ fn http_changes_volumes_on_the_socket_only() {
     let read_only = Served::start(folder, "--read-only");
     assert_eq!(ask("DELETE /volumes/main HTTP/1.0\r\n\r\n"), 405);
     assert_eq!(read_only.stop(), 0);
+}
+
+#[test]
+fn disks_of_guests_come_and_go_with_their_volumes() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let settings = std::fs::read_to_string(folder.join("pool.toml")).expect("settings");
+    let stated = settings.replace("[device]\n", "[device]\nendurance = '1TB'\n");
+    write(folder, "pool.toml", stated);
+    run(folder, "volume snapshot pool.toml main old").ok();
+    let served = Served::start(folder, "--vhost-user guests");
+    let path = |name: &str| folder.join(format!("guests/{name}.sock"));
+    let features = |name: &str| {
+        let frontend = Frontend::connect(path(name), 1).expect("a socket");
+        frontend.get_features().expect("features")
+    };
+    let [main, old] = ["main", "main@old"].map(features);
+    let has = |features: u64, bit: u32| features & 1 << bit != 0;
+    assert!(has(main, 13) && has(main, 15) && !has(main, 5), "discard, wear, writable: {main:x}");
+    assert!(!has(old, 13) && has(old, 5), "read-only: {old:x}");
+    assert!(served.status()["uris"].to_string().contains("vhost-user:/"));
+    run(folder, "volume create pool.toml third 8MiB").ok();
+    await_that("a socket of the new volume", || path("third").exists());
+    let user = Frontend::connect(path("third"), 1).expect("a socket");
+    user.get_features().expect("an answer");
+    let refused = run(folder, "volume delete pool.toml third --yes-destroy third").refused(2);
+    assert!(refused.contains("volume `third` is in use"), "{refused}");
+    run(folder, "volume rename pool.toml third fourth").ok();
+    await_that("another name", || path("fourth").exists() && !path("third").exists());
+    drop(user);
+    in_the_end(folder, "volume delete pool.toml fourth --yes-destroy fourth");
+    await_that("the end of its socket", || !path("fourth").exists());
+    assert_eq!(served.stop(), 0);
+    assert!(!path("main").exists());
+}
+
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "no {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
