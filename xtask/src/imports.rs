@@ -9,7 +9,7 @@ use crate::repo::{Manifest, Repo, Violation};
 
 /// Each crate, the crates of this workspace that it may import, and the crates from elsewhere: a full list, or `*` for
 /// all but [`BINARIES_ONLY`].
-const RULES: [(&str, &str, &str); 24] = [
+const RULES: [(&str, &str, &str); 25] = [
     ("types", "", "rand rand_xoshiro strsim thiserror"),
     ("ftl", "types", "prefetch-index"),
     ("format", "types", "crc-fast lz4_flex thiserror zerocopy"),
@@ -26,10 +26,11 @@ const RULES: [(&str, &str, &str); 24] = [
     ("fuse", "types target", "*"),
     ("ublk", "types target", "*"),
     ("vhost", "types target", "*"),
+    ("nvme", "types target", "*"),
     ("runtime", "types ftl format engine array nand target", "*"),
     (
         "serve",
-        "types record drive ftl format engine nand workload target runtime nbd fuse ublk vhost",
+        "types record drive ftl format engine nand workload target runtime nbd fuse ublk vhost nvme",
         "flate2 http-body-util hyper hyper-util listenfd rustix serde serde_json serde_path_to_error \
          thiserror tokio tracing zstd",
     ),

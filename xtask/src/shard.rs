@@ -19,13 +19,14 @@ pub enum Shard {
 }
 
 const ENGINE: [&str; 7] = ["types", "ftl", "format", "engine", "array", "sim", "shell"];
-const SERVICE: [&str; 11] = [
+const SERVICE: [&str; 12] = [
     "drive",
     "target",
     "nbd",
     "fuse",
     "ublk",
     "vhost",
+    "nvme",
     "runtime",
     "serve",
     "thermocline",

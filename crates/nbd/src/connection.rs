@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 use thermocline_target::bugs::{self, ShellBug};
-use thermocline_target::{Buffer, BufferPool, ClientEvent, Clock, Exports, TargetError};
+use thermocline_target::{
+    Buffer, BufferPool, ClientEvent, Clock, Exports, ReplyBody, StreamInput, StreamOutput,
+    TargetError,
+};
 
 use crate::outbox::{Given, Outbox};
-use crate::output::{Body, Output};
 use crate::protocol::ProtocolError;
 use crate::protocol::handshake::{Encryption, Handshake, Step};
 use crate::protocol::reply::Code;
@@ -23,7 +25,7 @@ use crate::protocol::request::{Command, Header};
 use crate::server::Watcher;
 use crate::session::Session;
 use crate::socket::Socket;
-use crate::{Limits, Tls, Traffic, budget::Budget, input::Input};
+use crate::{Limits, Tls, Traffic, budget::Budget};
 
 /// Reads of a socket before the next connection's turn. Chosen, not measured.
 const ROUNDS: usize = 4;
@@ -99,9 +101,9 @@ pub(crate) struct Connection {
     /// The client of a serving connection, and its export.
     client: Option<(String, String)>,
     phase: Phase,
-    input: Input,
+    input: StreamInput,
     payload: Option<Payload>,
-    output: Output,
+    output: StreamOutput,
     /// Requests and bytes that were begun and are not answered.
     requests: usize,
     bytes: u64,
@@ -133,7 +135,7 @@ impl Connection {
         let mut greeting = Vec::new();
         let phase =
             Phase::Handshake(Handshake::begin(encryption, context.limits.payload, &mut greeting));
-        let mut output = Output::default();
+        let mut output = StreamOutput::default();
         output.push_bytes(greeting);
         Connection {
             index,
@@ -141,7 +143,7 @@ impl Connection {
             tls,
             client: None,
             phase,
-            input: Input::new(),
+            input: StreamInput::default(),
             payload: None,
             output,
             requests: 0,
@@ -243,7 +245,7 @@ impl Connection {
         }
         self.payload = None;
         self.starved = false;
-        self.output = Output::default();
+        self.output = StreamOutput::default();
     }
 
     /// Sends replies and begins buffered requests until neither is possible. Call this after every event that may make
@@ -489,11 +491,11 @@ impl Connection {
         self.answer(body, share_of(request, None), failed, context);
     }
 
-    fn answer(&mut self, body: Body, share: u64, failed: bool, context: &mut Context) {
+    fn answer(&mut self, body: ReplyBody, share: u64, failed: bool, context: &mut Context) {
         context.traffic.requests += 1;
         context.traffic.errors += u64::from(failed);
         if bugs::has(ShellBug::ReplyTwice) && !self.output.is_empty() {
-            self.output.push_reply(&self.head, Body::None, 0);
+            self.output.push_reply(&self.head, ReplyBody::None, 0);
         }
         self.output.push_reply(&self.head, body, share);
     }

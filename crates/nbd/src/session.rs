@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use thermocline_target::{
-    Buffer, Completion, Extent, Join, Owner, Property, Request, TargetError, User,
+    Buffer, Completion, Extent, Join, Owner, Property, ReplyBody, Request, TargetError, User,
 };
 use thermocline_types::Bytes;
 
 use crate::outbox::{Given, Outbox};
-use crate::output::Body;
 use crate::protocol::handshake::Agreement;
 use crate::protocol::option::Context;
 use crate::protocol::reply::{self, CHANGED, Code, HOLE, Status, ZERO};
@@ -117,12 +116,12 @@ impl Session {
         request: &Header,
         result: Result<Given, TargetError>,
         head: &mut Vec<u8>,
-    ) -> Body {
+    ) -> ReplyBody {
         match result {
             Ok(Given::Nothing) => self.plain(request, None, head),
             Ok(Given::Data(buffer)) => {
                 reply::before_data(head, request, self.framing);
-                Body::Data(buffer)
+                ReplyBody::Data(buffer)
             }
             Ok(Given::Extents(all)) => {
                 let (mut bytes, mut left) = (Vec::new(), all.len());
@@ -132,16 +131,21 @@ impl Session {
                     let extents = statuses(context.0, &extents, request.has(flag::REQ_ONE));
                     reply::block_status(&mut bytes, request, self.framing, context, &extents);
                 }
-                Body::Bytes(bytes)
+                ReplyBody::Bytes(bytes)
             }
             Err(error) => self.plain(request, Some(code(error, request.command)), head),
         }
     }
 
     /// A reply without data.
-    pub(crate) fn plain(&self, request: &Header, error: Option<Code>, head: &mut Vec<u8>) -> Body {
+    pub(crate) fn plain(
+        &self,
+        request: &Header,
+        error: Option<Code>,
+        head: &mut Vec<u8>,
+    ) -> ReplyBody {
         reply::plain(head, request, self.framing, error);
-        Body::None
+        ReplyBody::None
     }
 }
 

@@ -54,6 +54,9 @@ pub enum Error {
     /// The network would be served without encryption.
     #[error("{0} can be reached by others")]
     OpenNetwork(SocketAddr),
+    /// Others could write to volumes.
+    #[error("NVMe over TCP at {0} can be reached by others, and no host has to prove who it is")]
+    OpenNvme(SocketAddr),
     /// The path of a unix socket is too long.
     #[error(
         "cannot listen on {}: the path has {} bytes, and that of a unix socket {LONGEST} at most",

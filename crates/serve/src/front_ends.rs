@@ -12,6 +12,7 @@ use crate::backend::Backend;
 use crate::files::Files;
 use crate::guests::Guests;
 use crate::log::Log;
+use crate::nvme::Nvme;
 use crate::sockets::Reach;
 use crate::stop::Worker;
 use crate::ublk::Disks;
@@ -59,6 +60,9 @@ impl FrontEnds {
         }
         if settings.serve.ublk {
             front_ends.push(Box::new(Disks::serve(settings, id, exports, log)?));
+        }
+        if let Some(address) = &settings.serve.nvme_tcp {
+            front_ends.push(Box::new(Nvme::serve(address, settings, id, exports, log)?));
         }
         let worker = || Worker::start("thermocline-end").map_err(Error::io("no thread for an end"));
         let with_worker = |way: Box<dyn FrontEnd>| {

@@ -25,6 +25,7 @@ mod log;
 pub mod lost;
 mod metrics;
 mod news;
+mod nvme;
 pub mod open_files;
 mod real;
 mod scrubs;

@@ -13,8 +13,10 @@ pub mod conformance;
 mod error;
 mod exports;
 mod granular;
+mod input;
 mod join;
 mod memory;
+mod output;
 mod ranges;
 mod request;
 
@@ -23,8 +25,10 @@ pub use clock::Clock;
 pub use error::TargetError;
 pub use exports::{ClientEvent, Export, Exports, Offer, User};
 pub use granular::Granular;
+pub use input::{Filled, StreamInput};
 pub use join::Join;
 pub use memory::Memory;
+pub use output::{ReplyBody, Sent, StreamOutput};
 pub use request::{Completion, Owner, Request, UnderWay};
 
 use std::sync::Arc;

@@ -213,6 +213,9 @@ fn of_server(error: &Error) -> Option<String> {
         Error::OpenNetwork(_) => {
             ": give --tls-certificate, --tls-key and --tls-clients, or say --insecure-network".to_owned()
         }
+        Error::OpenNvme(_) => {
+            ": take an address of loopback, or say --insecure-network".to_owned()
+        }
         Error::LongPath(_) => {
             "; choose a shorter one (--socket, for the sockets of clients), or run in the folder and name the settings \
              without it"

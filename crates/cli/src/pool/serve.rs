@@ -85,6 +85,9 @@ device wait for the next server with --ublk"
     /// Folder of vhost-user sockets: every volume is a disk for a virtual machine, at FOLDER/NAME.sock
     #[arg(long, value_name = "FOLDER")]
     vhost_user: Option<PathBuf>,
+    /// TCP address for hosts of NVMe over TCP, such as 127.0.0.1:4420; every volume is a namespace
+    #[arg(long, value_name = "ADDRESS")]
+    nvme_tcp: Option<String>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
@@ -221,6 +224,7 @@ impl ServeArgs {
             fuse: path(&self.fuse, &settings.fuse),
             ublk: self.ublk || settings.ublk,
             vhost_user: path(&self.vhost_user, &settings.vhost_user),
+            nvme_tcp: self.nvme_tcp.as_ref().or(settings.nvme_tcp.as_ref()).cloned(),
             http: self.http.as_ref().or(settings.http.as_ref()).cloned(),
             connections: self.connections.or(settings.connections),
             patience: self.patience.or(settings.patience),

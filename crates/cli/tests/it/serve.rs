@@ -1,6 +1,6 @@
 //! Pools as served to clients: start, status, stop.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -296,6 +296,34 @@ fn every_line_of_the_metrics_is_well_formed() {
 }
 
 #[test]
+fn volumes_are_namespaces_whose_identifiers_stay() {
+    let folder = scratch();
+    let folder = folder.path();
+    format(folder);
+    let identified = || {
+        let served = Served::start(folder, "--nvme-tcp 127.0.0.1:0");
+        let uris = run(folder, "serve pool.toml --wait").ok();
+        let uris = uris.lines().filter_map(|uri| uri.strip_prefix("nvme+tcp://"));
+        let uris = uris.map(|uri| uri.split_once('/').expect("an address and a name"));
+        let (addresses, names): (Vec<&str>, Vec<String>) =
+            uris.map(|(address, name)| (address, name.to_owned())).unzip();
+        let mut host = std::net::TcpStream::connect(addresses[0]).expect("it listens");
+        // The first unit of a host (NVMe TCP Transport Specification 1.0, 3.6.2.2).
+        let mut unit = [0; 128];
+        (unit[2], unit[4]) = (128, 128);
+        host.write_all(&unit).expect("a live connection");
+        host.read_exact(&mut unit).expect("an answer");
+        assert_eq!(unit[..3], [1, 0, 128]);
+        assert_eq!(served.stop(), 0);
+        names
+    };
+    let names = identified();
+    assert_eq!(names.len(), 2, "one for each volume");
+    assert!(names[0] != names[1] && names.iter().all(|name| name.starts_with("nqn.2014-08.")));
+    assert_eq!(identified(), names);
+}
+
+#[test]
 fn what_may_not_be_served_is_refused_with_the_remedy() {
     let folder = scratch();
     let folder = folder.path();
@@ -307,6 +335,8 @@ fn what_may_not_be_served_is_refused_with_the_remedy() {
     format(folder);
     let open = run(folder, "serve pool.toml --listen 0.0.0.0:0").refused(2);
     assert!(open.contains("can be reached by others: give --tls-certificate"), "{open}");
+    let open = run(folder, "serve pool.toml --nvme-tcp 0.0.0.0:0").refused(2);
+    assert!(open.contains("prove who it is: take an address of loopback"), "{open}");
     let bad = run(folder, "serve pool.toml --listen nowhere").refused(2);
     assert!(bad.contains("cannot listen on nowhere"), "{bad}");
     let tls =

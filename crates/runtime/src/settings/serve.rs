@@ -25,6 +25,8 @@ pub struct ServeSettings {
     pub ublk: bool,
     /// Folder of vhost-user sockets, where every volume is a disk for a virtual machine.
     pub vhost_user: Option<PathBuf>,
+    /// TCP address of hosts of NVMe over TCP, as `HOST:PORT`.
+    pub nvme_tcp: Option<String>,
     /// TCP address of status and metrics, as `HOST:PORT`.
     pub http: Option<String>,
     /// Names of this machine by which status and metrics are asked for on that address, beside addresses and
@@ -70,7 +72,10 @@ impl ServeSettings {
     pub(super) fn objection(&self) -> Option<(String, String)> {
         let listen = self.listen.iter().enumerate();
         let listen = listen.map(|(index, address)| (format!("listen[{index}]"), address));
-        let addresses = listen.chain(self.http.iter().map(|http| ("http".to_owned(), http)));
+        let single = [("http", &self.http), ("nvme_tcp", &self.nvme_tcp)];
+        let single =
+            single.into_iter().filter_map(|(key, one)| Some((key.to_owned(), one.as_ref()?)));
+        let addresses = listen.chain(single);
         for (key, address) in addresses {
             if !is_address(address) {
                 let reason = format!("`{address}` is no HOST:PORT, such as 127.0.0.1:10809");

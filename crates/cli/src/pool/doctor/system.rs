@@ -151,7 +151,7 @@ fn encrypted(serve: &ServeSettings) -> Finding {
 /// Findings about optional features for clients on this machine. A server needs them only as far as its settings name
 /// them: ublk if `is_asked`.
 pub fn for_clients(is_asked: bool) -> Vec<Finding> {
-    vec![kernel_nbd(), ublk(is_asked), fuse(), programs()]
+    vec![kernel_nbd(), kernel_nvme(), ublk(is_asked), fuse(), programs()]
 }
 
 fn ublk(is_asked: bool) -> Finding {
@@ -182,6 +182,15 @@ fn kernel_nbd() -> Finding {
     }
     let reason = "there is no /dev/nbd0: volumes cannot be block devices of this machine";
     Finding::warn("nbd", reason, "`modprobe nbd`; other clients do without it")
+}
+
+fn kernel_nvme() -> Finding {
+    if Path::new("/dev/nvme-fabrics").exists() {
+        let reason = "the kernel has /dev/nvme-fabrics for volumes as NVMe namespaces (nvme_tcp)";
+        return Finding::ok("nvme-tcp", reason);
+    }
+    let reason = "there is no /dev/nvme-fabrics: volumes cannot be NVMe namespaces of this machine";
+    Finding::warn("nvme-tcp", reason, "`modprobe nvme-tcp`; other clients do without it")
 }
 
 fn fuse() -> Finding {

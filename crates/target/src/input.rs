@@ -12,26 +12,32 @@ const BYTES_AT_FIRST: usize = 4 << 10;
 /// Bytes on their way from a socket to a parser.
 ///
 /// Invariants:
-/// * The buffer has [`BYTES_AT_FIRST`] bytes until a read fills all of them, and [`BYTES`] from then on.
+/// * The buffer has 4 KiB until a read fills all of them, and 256 KiB from then on.
 #[derive(Debug)]
-pub(crate) struct Input {
+pub struct StreamInput {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
 }
 
-impl Input {
-    pub(crate) fn new() -> Input {
-        Input { bytes: vec![0; BYTES_AT_FIRST].into(), start: 0, end: 0 }
+impl Default for StreamInput {
+    fn default() -> StreamInput {
+        StreamInput { bytes: vec![0; BYTES_AT_FIRST].into(), start: 0, end: 0 }
     }
+}
 
+impl StreamInput {
     /// The bytes not taken yet.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
     /// Takes `count` bytes off the front.
-    pub(crate) fn take(&mut self, count: usize) {
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn take(&mut self, count: usize) {
         self.start += count;
         assert!(self.start <= self.end, "more was taken than is there");
         if self.start == self.end {
@@ -40,7 +46,7 @@ impl Input {
     }
 
     /// Moves as many buffered bytes as fit to the front of `to`; returns the number.
-    pub(crate) fn move_to(&mut self, to: &mut [u8]) -> usize {
+    pub fn move_to(&mut self, to: &mut [u8]) -> usize {
         let count = to.len().min(self.end - self.start);
         to[..count].copy_from_slice(&self.bytes()[..count]);
         self.take(count);
@@ -49,7 +55,13 @@ impl Input {
 
     /// Reads once, first into `before`, then into the buffer. The buffer must be empty if `before` is not. Returns the
     /// bytes read into `before`, the bytes read in all, and whether room was left.
-    pub(crate) fn fill(
+    ///
+    /// # Errors
+    /// Those of `read`.
+    ///
+    /// # Panics
+    /// If there are bytes that come before `before`.
+    pub fn fill(
         &mut self,
         before: &mut [u8],
         read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
@@ -85,13 +97,13 @@ impl Input {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Filled {
+pub struct Filled {
     /// Bytes that were read past the input.
-    pub(crate) before: usize,
+    pub before: usize,
     /// Bytes in all; 0 at the end of the stream.
-    pub(crate) all: usize,
+    pub all: usize,
     /// Whether room was left: the socket has no more bytes for now.
-    pub(crate) drained: bool,
+    pub drained: bool,
 }
 
 #[cfg(test)]
@@ -102,7 +114,7 @@ mod tests {
 
     #[test]
     fn bytes_come_out_in_the_order_they_went_in() {
-        let mut input = Input::new();
+        let mut input = StreamInput::default();
         let mut source: &[u8] = b"headerPAYLOADnext";
         let mut payload = [0; 7];
         let filled = input.fill(&mut [], |to| source.read(&mut to[0][..8])).unwrap();
@@ -116,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_message_that_is_cut_off_moves_to_the_front() {
-        let mut input = Input::new();
+        let mut input = StreamInput::default();
         input.grow();
         let filled = input.fill(&mut [], |to| Ok(to[0].len())).unwrap();
         assert_eq!(filled, Filled { before: 0, all: BYTES, drained: false });
@@ -128,7 +140,7 @@ mod tests {
 
     #[test]
     fn whoever_sends_much_gets_more_room() {
-        let mut input = Input::new();
+        let mut input = StreamInput::default();
         let filled = input.fill(&mut [0; 9], |to| Ok(to[0].len() + to[1].len() - 1)).unwrap();
         assert_eq!((filled.all, filled.drained), (BYTES_AT_FIRST + 8, true));
         assert_eq!(input.bytes.len(), BYTES_AT_FIRST);

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-use thermocline_target::Buffer;
-
-use thermocline_target::emptied;
+use crate::{Buffer, emptied};
 
 /// Pieces of memory that one system call sends. Chosen, not measured; the kernel takes up to 1024.
 const SLICES: usize = 256;
@@ -15,9 +13,12 @@ const HEAD: usize = 48;
 
 /// The part of a reply behind its head.
 #[derive(Debug)]
-pub(crate) enum Body {
+pub enum ReplyBody {
+    /// Nothing.
     None,
+    /// Memory of a request.
     Data(Buffer),
+    /// Other bytes.
     Bytes(Vec<u8>),
 }
 
@@ -25,7 +26,7 @@ pub(crate) enum Body {
 struct Piece {
     head: [u8; HEAD],
     head_len: u8,
-    body: Body,
+    body: ReplyBody,
     /// Bytes of the connection's share that are freed when the piece is sent.
     bytes: u64,
 }
@@ -33,9 +34,9 @@ struct Piece {
 impl Piece {
     fn parts(&self) -> [&[u8]; 2] {
         let body: &[u8] = match &self.body {
-            Body::None => &[],
-            Body::Data(buffer) => buffer,
-            Body::Bytes(bytes) => bytes,
+            ReplyBody::None => &[],
+            ReplyBody::Data(buffer) => buffer,
+            ReplyBody::Bytes(bytes) => bytes,
         };
         [&self.head[..usize::from(self.head_len)], body]
     }
@@ -43,7 +44,7 @@ impl Piece {
 
 /// Unsent replies, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub struct StreamOutput {
     pieces: VecDeque<Piece>,
     /// Sent bytes of the first piece.
     sent: usize,
@@ -51,15 +52,17 @@ pub(crate) struct Output {
     slices: Vec<IoSlice<'static>>,
 }
 
-impl Output {
-    pub(crate) fn is_empty(&self) -> bool {
+impl StreamOutput {
+    /// Whether all is sent.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Appends bytes that are no reply.
-    pub(crate) fn push_bytes(&mut self, bytes: Vec<u8>) {
+    pub fn push_bytes(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() {
-            let (head, body) = ([0; HEAD], Body::Bytes(bytes));
+            let (head, body) = ([0; HEAD], ReplyBody::Bytes(bytes));
             self.pieces.push_back(Piece { head, head_len: 0, body, bytes: 0 });
         }
     }
@@ -68,14 +71,17 @@ impl Output {
     ///
     /// # Panics
     /// If the head is longer than 48 bytes.
-    pub(crate) fn push_reply(&mut self, head: &[u8], body: Body, bytes: u64) {
+    pub fn push_reply(&mut self, head: &[u8], body: ReplyBody, bytes: u64) {
         let mut piece = Piece { head: [0; HEAD], head_len: head.len() as u8, body, bytes };
         piece.head[..head.len()].copy_from_slice(head);
         self.pieces.push_back(piece);
     }
 
     /// Sends replies until `write` takes no more.
-    pub(crate) fn send(
+    ///
+    /// # Errors
+    /// Those of `write`, but for an interruption.
+    pub fn send(
         &mut self,
         mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>,
     ) -> io::Result<Sent> {
@@ -135,15 +141,15 @@ impl Output {
     }
 }
 
-/// The result of [`Output::send`].
+/// The result of [`StreamOutput::send`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub struct Sent {
     /// Bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Replies that are sent as a whole.
-    pub(crate) replies: usize,
+    pub replies: usize,
     /// Bytes of the connection's share that the sent replies held.
-    pub(crate) freed: u64,
+    pub freed: u64,
 }
 
 #[cfg(test)]
@@ -156,7 +162,7 @@ mod tests {
         /// Whatever a socket takes at a time, all of it arrives in order, and is freed when it did.
         #[test]
         fn all_is_sent_in_order(takes in prop::collection::vec(1_usize..3000, 1..200)) {
-            let mut output = Output::default();
+            let mut output = StreamOutput::default();
             let mut expected = Vec::new();
             output.push_bytes(b"greeting".to_vec());
             expected.extend_from_slice(b"greeting");
@@ -164,7 +170,7 @@ mod tests {
                 let data = Buffer::from_bytes(&vec![number; 100 * usize::from(number)]);
                 expected.extend_from_slice(&[number; 16]);
                 expected.extend_from_slice(&data);
-                output.push_reply(&[number; 16], Body::Data(data), 1);
+                output.push_reply(&[number; 16], ReplyBody::Data(data), 1);
             }
             let (mut wire, mut freed, mut replies) = (Vec::new(), 0, 0);
             let mut takes = takes.into_iter().cycle();
