@@ -13,6 +13,8 @@ use crate::protocol::data::{BLOCK_LOG, Usage};
 
 /// Bytes of a range of Dataset Management (NVM 3.2.3).
 const RANGE: usize = 16;
+/// The most ranges of a command.
+const RANGES: usize = 256;
 
 /// Force Unit Access, in dword 12 (NVM 3.2.4).
 const FUA: u32 = 1 << 30;
@@ -43,7 +45,12 @@ pub(crate) fn objection(command: &Command, namespace: Option<&Namespace>) -> Opt
         io::WRITE | io::DATASET if place == Place::Unknown => Some(Outcome::DESCRIPTOR),
         io::READ | io::WRITE if length(command).0 > TRANSFER.into() => Some(Outcome::FIELD),
         io::READ | io::WRITE if length(command).0 != described.into() => Some(Outcome::LENGTH),
-        io::DATASET if described as usize != ranges(command) * RANGE => Some(Outcome::LENGTH),
+        // Linux describes memory for all ranges that a command may have.
+        io::DATASET
+            if !(ranges(command) * RANGE..=RANGES * RANGE).contains(&(described as usize)) =>
+        {
+            Some(Outcome::LENGTH)
+        }
         io::READ | io::WRITE | io::DATASET | io::FLUSH | io::WRITE_ZEROES => None,
         _ => Some(Outcome::OPCODE),
     }
@@ -116,7 +123,7 @@ fn deallocate(command: &Command, target: &Arc<dyn BlockTarget>, data: &[u8], don
         let first = u64::from_le_bytes(range[8..].try_into().expect("eight bytes"));
         (bytes(first), bytes(blocks.into()))
     };
-    let ranges = data.chunks_exact(RANGE).map(range);
+    let ranges = data.chunks_exact(RANGE).take(ranges(command)).map(range);
     let ranges: Vec<_> = ranges.filter(|(_, length)| length.0 > 0).collect();
     let is_hint = command.dword(11) & ATTRIBUTE_DEALLOCATE == 0 || !target.info().features.trim;
     if is_hint || ranges.is_empty() {

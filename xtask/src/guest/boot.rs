@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::image::Image;
 use super::scenario::{Drive, Scenario, Volume};
 use super::served::{Process, Served, nbd_socket, socket};
-use super::sparse;
+use super::{output, sparse};
 use crate::repo::Repo;
 
 /// Command line of the kernel.
@@ -82,6 +82,9 @@ impl Machine {
         let served = |program| Served::start(&self.folder, program, volumes);
         let program = self.share().join("thermocline");
         let mut served = (!volumes.is_empty()).then(|| served(&program)).transpose()?;
+        if let Some(root) = volumes.iter().find(|volume| volume.root) {
+            self.fill(image, root)?;
+        }
         let mut qemu = image.qemu();
         self.arguments(&mut qemu, image, scenario);
         qemu.env("TMPDIR", &self.folder).stdin(Stdio::null());
@@ -132,16 +135,28 @@ impl Machine {
         qemu.arg("-serial").arg(format!("file:{}", self.folder.join("serial.log").display()));
         qemu.arg("-kernel").arg(image.kernel()).arg("-initrd").arg(image.initrd());
         qemu.args(["-append", KERNEL]);
-        let copy = "format=raw,if=none,id=root,snapshot=on,cache=unsafe,file.locking=off";
-        qemu.arg("-drive").arg(format!("{copy},file={}", image.root().display()));
-        qemu.args(["-device", "virtio-blk-pci,drive=root"]);
+        // The kernel finds its root as the first disk.
+        if !scenario.volumes.iter().any(|volume| volume.root) {
+            let copy = "format=raw,if=none,id=root,snapshot=on,cache=unsafe,file.locking=off";
+            qemu.arg("-drive").arg(format!("{copy},file={}", image.root().display()));
+            qemu.args(["-device", "virtio-blk-pci,drive=root"]);
+        }
+        scenario.volumes.iter().for_each(|volume| self.add_volume(qemu, volume));
         let share = "local,id=host,security_model=none,multidevs=remap,path";
         qemu.arg("-fsdev").arg(format!("{share}={}", self.share().display()));
         qemu.args(["-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]);
         for drive in &scenario.drives {
             self.add_drive(qemu, drive);
         }
-        scenario.volumes.iter().for_each(|volume| self.add_volume(qemu, volume));
+    }
+
+    /// Copies the root to the served volume.
+    fn fill(&self, image: &Image, volume: &Volume) -> Result<()> {
+        let path = nbd_socket(&self.folder);
+        let target = format!("nbd+unix:///{}?socket={}", volume.name, path.display());
+        let mut copy = image.program("qemu-img");
+        copy.args(["convert", "-n", "-f", "raw", "-O", "raw"]).arg(image.root()).arg(target);
+        output(&mut copy).map(drop)
     }
 
     fn add_volume(&self, qemu: &mut Command, volume: &Volume) {

@@ -28,6 +28,8 @@ pub struct Volume {
     pub mib: u64,
     /// The guest has it as a disk over vhost-user, whose serial number is the name.
     pub vhost_user: bool,
+    /// It begins as the root of the guest, which boots from it.
+    pub root: bool,
     /// The guest has it as a disk of QEMU over NBD, whose serial number is the name with `-nbd`.
     pub nbd: bool,
 }
@@ -96,7 +98,7 @@ fn drive(line: &str) -> Result<Drive> {
     Ok(drive)
 }
 
-/// A volume from `name=NAME mib=SIZE [vhost-user] [nbd]`.
+/// A volume from `name=NAME mib=SIZE [vhost-user] [nbd] [root]`.
 fn volume(line: &str) -> Result<Volume> {
     let mut volume = Volume::default();
     for word in line.split_whitespace() {
@@ -104,6 +106,7 @@ fn volume(line: &str) -> Result<Volume> {
             Some(("name", name)) => volume.name = name.to_owned(),
             Some(("mib", mib)) => volume.mib = mib.parse().with_context(|| word.to_owned())?,
             None if word == "vhost-user" => volume.vhost_user = true,
+            None if word == "root" => volume.root = true,
             None if word == "nbd" => volume.nbd = true,
             _ => anyhow::bail!("a volume has no `{word}`"),
         }

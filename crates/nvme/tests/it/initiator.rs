@@ -388,6 +388,8 @@ impl BlockTarget for Disk {
                     ranges.extend_from_slice(&(count as u32).to_le_bytes());
                     ranges.extend_from_slice(&first.to_le_bytes());
                 }
+                // As Linux: memory for 256 ranges, of which the command names three.
+                ranges.resize(256 * 16, 0xFF);
                 let entry = Entry::new(io::DATASET, self.namespace).data(ranges.len(), true);
                 let entry = entry.dword(10, 2).dword(11, 1 << 2);
                 self.send(&entry, Pending::Other(Buffer::from_bytes(&ranges), done));
