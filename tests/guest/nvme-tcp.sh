@@ -1,4 +1,4 @@
-# Linux's NVMe/TCP host on served volumes: discovery, ext4, fio verify over kills of the server, a new volume, deallocate.
+# Linux as an NVMe/TCP host: discovery, ext4, fio verify over kills of the server, a new volume, deallocate.
 # limit: 1200
 # drive: name=disk mib=1536
 
