@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn volumes_have_ways_in() {
         let name = "a".to_owned();
-        let expected = Volume { name, mib: 8, vhost_user: true, nbd: false };
+        let expected = Volume { name, mib: 8, vhost_user: true, nbd: false, root: false };
         assert_eq!(volume("name=a mib=8 vhost-user").unwrap(), expected);
         assert!(volume("name=a").is_err() && volume("name=a mib=8 iscsi").is_err());
     }
