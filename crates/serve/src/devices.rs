@@ -364,7 +364,7 @@ impl Devices {
         self.in_use().settings.pool.layer()
     }
 
-    /// Paths of the block devices: drives, or parts of them.
+    /// Paths of the block devices: drives, or parts of them. Looks at each path, so a device that hangs may block this.
     pub fn block_devices(&self) -> Vec<PathBuf> {
         let settings = self.in_use().settings.clone();
         let is_block = |one: &Settings| matches!(one.kind(), DeviceKind::Block | DeviceKind::Zoned);

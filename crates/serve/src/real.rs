@@ -83,18 +83,18 @@ struct Watched {
 }
 
 impl RealDrives {
-    /// Status of the drives at `paths`; `None` without a path. A thread reads the drives: a slow drive holds up no
+    /// Status of the drives at `paths`; `None` without one. A thread looks at the drives: one that hangs holds up no
     /// client.
-    pub fn status(&self, paths: Vec<PathBuf>) -> Option<RealDrivesStatus> {
-        if paths.is_empty() {
-            return None;
-        }
+    pub fn status(
+        &self,
+        paths: impl FnOnce() -> Vec<PathBuf> + Send + 'static,
+    ) -> Option<RealDrivesStatus> {
         let (done, ended) = mpsc::channel();
         let this = self.clone();
         let read = move || {
             // Another thread reads already.
             let Ok(mut watched) = this.watched.try_lock() else { return };
-            let told = sample(&mut watched, &paths);
+            let told = sample(&mut watched, &paths());
             *this.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
             // The status may have waited long enough.
             let _ = done.send(());
@@ -103,7 +103,8 @@ impl RealDrives {
         let _ = thread::Builder::new().name("thermocline-drives".to_owned()).spawn(read);
         // A disconnect is as good: the other thread ends soon.
         let _ = ended.recv_timeout(PATIENCE);
-        Some(self.told.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (!told.drives.is_empty()).then_some(told)
     }
 }
 
@@ -223,13 +224,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let health = folder.path().join("health.txt");
         std::fs::write(&health, "Data Units Written: 5\n").expect("writable");
+        let none = folder.path().join("none");
         let drives = RealDrives::default();
-        let told = drives.status(vec![health, folder.path().join("none")]).expect("two paths");
+        let told = drives.status(move || vec![health, none]).expect("two paths");
         let reasons: Vec<_> = told.drives.iter().filter_map(|one| one.reason.as_deref()).collect();
         assert_eq!(reasons[0], "no page has media bytes");
         assert!(reasons[1].starts_with("cannot be read"));
         assert_eq!(told.dlwa, None);
         assert!(told.metrics.contains("thermocline_drive_host_written_bytes_total"));
-        assert!(drives.status(Vec::new()).is_none());
+        assert!(drives.status(Vec::new).is_none());
     }
 }

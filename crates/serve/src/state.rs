@@ -313,7 +313,8 @@ impl State {
         let (began, build) = (Instant::now(), Build::default());
         let real_drives = RealDrives::default();
         // The first reading: later ones are held against it.
-        let _ = real_drives.status(devices.block_devices());
+        let these = devices.clone();
+        let _ = real_drives.status(move || these.block_devices());
         State { backend, exports, stopper, health, reach, devices, tap, real_drives, began, build }
     }
 
@@ -440,7 +441,8 @@ impl State {
         let volumes = seen.volumes.iter().map(|info| volume_status(info, pool));
         let drive = seen.drive.as_ref().map(DriveStatus::new);
         let media = drive.as_ref().map(|drive| drive.media_bytes_written);
-        let real = self.real_drives.status(self.devices.block_devices());
+        let devices = self.devices.clone();
+        let real = self.real_drives.status(move || devices.block_devices());
         let dlwa = real.as_ref().and_then(|real| real.dlwa);
         let by_pages = dlwa.zip(engine.alwa).map(|(dlwa, alwa)| dlwa * alwa);
         let service = self.of_service(&pool.volume_names(), &pool.traffic());
