@@ -27,22 +27,28 @@ pub fn beside(settings: &Path, ending: &str) -> PathBuf {
 
 /// How exports are reached.
 #[derive(Clone, Default)]
-pub(crate) struct Reach(Vec<Address>);
+pub(crate) struct Reach {
+    nbd: Vec<Address>,
+    others: Vec<Address>,
+}
 
 impl Reach {
-    /// Where clients find `volumes`, one way after the other.
+    /// Where clients of NBD find each of `volumes`, then where those of other front ends do.
     pub fn uris(&self, volumes: &[VolumeName]) -> Vec<String> {
-        self.0.iter().flat_map(|address| volumes.iter().filter_map(|name| address(name))).collect()
+        let nbd = volumes.iter().flat_map(|name| self.nbd.iter().filter_map(|at| at(name)));
+        let others = self.others.iter().flat_map(|at| volumes.iter().filter_map(|name| at(name)));
+        nbd.chain(others).collect()
     }
 
-    /// Adds a way.
+    /// Adds a way beside NBD.
     pub fn add(&mut self, address: Address) {
-        self.0.push(address);
+        self.others.push(address);
     }
 
     /// Adds the way of clients of NBD: the export's name stands between `front` and `back`.
     fn add_nbd(&mut self, front: String, back: String) {
-        self.add(Arc::new(move |name| Some(format!("{front}{}{back}", escaped(name.as_str())))));
+        let at = move |name: &VolumeName| Some(format!("{front}{}{back}", escaped(name.as_str())));
+        self.nbd.push(Arc::new(at));
     }
 }
 
