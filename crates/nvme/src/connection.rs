@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use thermocline_target::{Buffer, BufferPool, ReplyBody, StreamInput, StreamOutput, TargetError};
+use thermocline_target::{
+    Buffer, BufferPool, Mailbox, ReplyBody, StreamInput, StreamOutput, TargetError,
+};
 
 use crate::controller::{Answer, Controllers, Origin, Queue};
 use crate::io::{objection, submit};
-use crate::mailbox::Mailbox;
 use crate::protocol::QUEUE;
 use crate::protocol::command::{Command, Outcome, Place, Reply, fabrics, io as opcode};
 use crate::protocol::pdu::{self, Fault, Pdu};

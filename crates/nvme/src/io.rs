@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use thermocline_target::{BlockTarget, Buffer, Completion, Join, Owner, Request};
+use thermocline_target::{BlockTarget, Buffer, Completion, Join, Mailbox, Owner, Request};
 use thermocline_types::Bytes;
 
 use crate::controller::Namespace;
-use crate::mailbox::Mailbox;
 use crate::protocol::TRANSFER;
 use crate::protocol::command::{Command, Outcome, Place, io};
 use crate::protocol::data::{BLOCK_LOG, Usage};

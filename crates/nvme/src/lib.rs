@@ -12,7 +12,6 @@
 mod connection;
 mod controller;
 mod io;
-mod mailbox;
 mod namespaces;
 pub mod protocol;
 mod server;

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::{ClientEvent, Exports};
+use thermocline_target::{Bell, ClientEvent, Ended, Exports, Mailbox};
 
 use crate::connection::{Connection, Context, End};
 use crate::controller::Controllers;
-use crate::mailbox::{Ended, Mailbox};
 use crate::namespaces::{Namespaces, Subsystem};
 
 /// Connections at once. At the limit a new connection replaces the oldest one without a queue, or is closed.
@@ -48,7 +47,8 @@ impl NvmeServer {
         watcher: impl FnMut(ClientEvent) + Send + 'static,
     ) -> io::Result<NvmeServer> {
         listener.set_nonblocking(true)?;
-        let (address, mailbox, stop) = (listener.local_addr()?, Mailbox::new()?, Arc::default());
+        let (address, mailbox, stop) =
+            (listener.local_addr()?, Mailbox::new(Bell::new()?), Arc::default());
         let names = Namespaces::new(subsystem);
         let controllers = Controllers::new(exports, names, Box::new(watcher));
         let service = Service {
@@ -75,7 +75,7 @@ impl NvmeServer {
     /// Answers the commands that targets carry out, and ends all connections.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Release);
-        self.mailbox.ring();
+        self.mailbox.bell().ring();
         // After a panic the message is printed already.
         drop(self.thread.join());
     }
@@ -118,7 +118,7 @@ impl Service {
 
     /// Waits for sockets and results. Returns ready connections.
     fn wait(&self) -> Vec<(usize, PollFlags)> {
-        let mut fds = vec![PollFd::from_borrowed_fd(self.mailbox.descriptor(), PollFlags::IN)];
+        let mut fds = vec![PollFd::new(self.mailbox.bell(), PollFlags::IN)];
         let mut asked = Vec::with_capacity(self.connections.len());
         for (index, connection) in &self.connections {
             let Some(socket) = connection.socket() else { continue };
@@ -141,6 +141,7 @@ impl Service {
     /// Replies to all requests that targets have completed.
     fn answer(&mut self) {
         let mut ended = std::mem::take(&mut self.ended);
+        self.mailbox.bell().silence();
         self.mailbox.take(&mut ended);
         let mut touched = Vec::new();
         for (number, result) in ended.drain(..) {

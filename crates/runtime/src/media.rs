@@ -477,7 +477,7 @@ pub fn write_streams(path: &Path) -> u32 {
     streams.map_or(0, |streams: u32| streams.min(u8::MAX.into()))
 }
 
-/// The kernel's attribute of the queue of the block device at `path`; `None` for partitions and other files.
+/// The kernel's attribute of the queue of the block device at `path`; `None`: `path` is a partition or no block device.
 #[must_use]
 pub fn queue_attribute(path: &Path, name: &str) -> Option<String> {
     let device = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;

@@ -124,7 +124,7 @@ impl Backend {
         }
     }
 
-    /// Closes it when nobody else uses it any more.
+    /// Waits until all clones are dropped, then closes the backend.
     ///
     /// # Errors
     /// When the pool failed.

@@ -212,7 +212,7 @@ impl PoolServer {
     }
 }
 
-/// What serves blocks, and what belongs to it.
+/// An open pool or drive, before clients have it.
 struct Begun {
     backend: Backend,
     /// The identifier of the pool; of a drive, its layer.

@@ -312,7 +312,7 @@ impl State {
         let (stopper, health) = (stopper.clone(), Arc::clone(health));
         let (began, build) = (Instant::now(), Build::default());
         let real_drives = RealDrives::default();
-        // The first reading: later ones are held against it.
+        // The counters at the start: a status tells the growth since then.
         let these = devices.clone();
         let _ = real_drives.status(move || these.block_devices());
         State { backend, exports, stopper, health, reach, devices, tap, real_drives, began, build }

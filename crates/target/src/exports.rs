@@ -161,7 +161,7 @@ impl Exports {
         self.change(|list| list.offers.retain(|offer| offer.name != name));
     }
 
-    /// Gives the export called `name` another name. Its number and its users stay.
+    /// Gives the export called `name` another name. Number and users of the export stay.
     pub fn rename(&self, name: &str, to: &str) {
         self.change(|list| {
             let Some(at) = list.offers.iter().position(|offer| offer.name == name) else { return };

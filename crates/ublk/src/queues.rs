@@ -9,11 +9,11 @@ use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
 use slab::Slab;
-use thermocline_target::{BufferPool, Export};
+use thermocline_target::{Bell, BufferPool, Ended, Export, Mailbox};
 
 use crate::abi::{COMMIT_AND_FETCH_REQ, FETCH_REQ, IoCommand, bytes_at};
-use crate::uring::{Descriptors, Ring, Wake};
-use crate::volume::{Answer, Answers, LONGEST, Payloads, Volume};
+use crate::uring::{Descriptors, Ring};
+use crate::volume::{LONGEST, Payloads, Volume};
 
 /// Bytes of requests under way: of all devices, as far as each has room for its longest request, and of one device.
 /// Chosen: as of NBD.
@@ -63,7 +63,7 @@ type Attached = (bool, Receiver<()>);
 /// The running thread.
 pub struct Queues {
     orders: Sender<Order>,
-    wake: Wake,
+    bell: Bell,
     thread: JoinHandle<()>,
 }
 
@@ -73,14 +73,14 @@ impl Queues {
     /// # Errors
     /// When the system has no thread, or no ring that serves devices.
     pub fn start() -> io::Result<Queues> {
-        let wake = Wake::new()?;
+        let bell = Bell::new()?;
         let (orders, received) = channel();
         let (began, begun) = channel();
-        let own = wake.clone();
+        let own = bell.clone();
         // The ring belongs to the thread that makes it.
         let run = move || {
             let ring = Ring::new(own.clone());
-            let result = ring.map(|ring| Turns::new(ring, &own, received));
+            let result = ring.map(|ring| Turns::new(ring, own, received));
             let (result, turns) = match result {
                 Ok(turns) => (Ok(()), Some(turns)),
                 Err(error) => (Err(error), None),
@@ -90,7 +90,7 @@ impl Queues {
         };
         let thread = thread::Builder::new().name("thermocline-ublk".to_owned()).spawn(run)?;
         begun.recv().map_err(|_| Errno::IO)??;
-        Ok(Queues { orders, wake, thread })
+        Ok(Queues { orders, bell, thread })
     }
 
     /// Serves `export` as the device `opened`. The result disconnects when the device has no command left, and is
@@ -115,7 +115,7 @@ impl Queues {
     fn order(&self, order: Order) {
         // Callers see the end of the thread by a missing answer.
         let _ended = self.orders.send(order);
-        self.wake.wake();
+        self.bell.ring();
     }
 }
 
@@ -132,7 +132,7 @@ struct Slot {
 struct Turns {
     ring: Ring,
     orders: Receiver<Order>,
-    answers: Arc<Answers>,
+    mailbox: Arc<Mailbox>,
     pool: BufferPool,
     slots: Slab<Slot>,
     is_ending: bool,
@@ -144,12 +144,11 @@ struct Turns {
 const TAG_BITS: u32 = 16;
 
 impl Turns {
-    fn new(ring: Ring, wake: &Wake, orders: Receiver<Order>) -> Turns {
-        let wake = wake.clone();
+    fn new(ring: Ring, bell: Bell, orders: Receiver<Order>) -> Turns {
         Turns {
             ring,
             orders,
-            answers: Arc::new(Answers::new(move || wake.wake())),
+            mailbox: Mailbox::new(bell),
             pool: BufferPool::new(POOL_BYTES),
             slots: Slab::new(),
             is_ending: false,
@@ -158,16 +157,14 @@ impl Turns {
     }
 
     fn run(mut self) {
-        let (mut completed, mut answers) = (Vec::new(), Vec::new());
+        let (mut completed, mut ended) = (Vec::new(), Vec::new());
         loop {
             self.ring.take(&mut completed);
             for (number, result) in completed.drain(..) {
                 self.completed(number, result);
             }
-            self.answers.drain_into(&mut answers);
-            for (number, answer) in answers.drain(..) {
-                self.answered(number, answer);
-            }
+            self.mailbox.take(&mut ended);
+            ended.drain(..).for_each(|one| self.answered(one));
             while let Ok(order) = self.orders.try_recv() {
                 match order {
                     Order::Attach(device, reply) => self.attach(*device, &reply),
@@ -188,8 +185,8 @@ impl Turns {
         let entry = self.slots.vacant_entry();
         let slot = entry.key();
         let first = (slot as u64) << TAG_BITS;
-        let answers = Arc::clone(&self.answers);
-        let volume = Volume::new(&export, opened, answers, self.pool.clone(), first, depth);
+        let mailbox = Arc::clone(&self.mailbox);
+        let volume = Volume::new(&export, opened, mailbox, self.pool.clone(), first, depth);
         entry.insert(Slot { volume, ended: 0, _gone: sender });
         for tag in 0..depth {
             self.push(slot, FETCH_REQ, tag, 0);
@@ -219,7 +216,7 @@ impl Turns {
         }
     }
 
-    fn answered(&mut self, number: u64, answer: Answer) {
+    fn answered(&mut self, (number, answer): Ended) {
         let (slot, tag) = ((number >> TAG_BITS) as usize, number as u16);
         let share = self.share();
         let Some(one) = self.slots.get_mut(slot) else { return };

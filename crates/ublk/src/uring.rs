@@ -2,15 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use io_uring::types::Fd;
 use io_uring::{IoUring, cqueue, opcode, squeue};
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use thermocline_target::Bell;
 use zerocopy::IntoBytes as _;
 
 use crate::abi::{ControlCommand, IoCommand, IoDescriptor};
@@ -87,39 +87,21 @@ impl Control {
     }
 }
 
-/// Wakes the thread that waits for a [`Ring`]. Clones are of the same ring.
-#[derive(Clone, Debug)]
-pub struct Wake(Arc<OwnedFd>);
-
-impl Wake {
-    /// # Errors
-    /// When the process has no descriptor to give.
-    pub fn new() -> io::Result<Wake> {
-        Ok(Wake(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
-    }
-
-    /// Ends the present wait, or the next.
-    pub fn wake(&self) {
-        // Fails only when it was called 2^64 times.
-        let _counted = rustix::io::write(&*self.0, 1_u64.as_bytes());
-    }
-}
-
 /// A ring of requests of any number of devices, for the thread that made it.
 pub struct Ring {
     ring: IoUring,
-    wake: Wake,
-    /// Whether the kernel watches `wake`.
+    bell: Bell,
+    /// Whether the kernel watches `bell`.
     watched: bool,
 }
 
 impl Ring {
     /// # Errors
     /// When the kernel has no such ring, or does not allow it.
-    pub fn new(wake: Wake) -> io::Result<Ring> {
+    pub fn new(bell: Bell) -> io::Result<Ring> {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(COMPLETIONS).setup_single_issuer().setup_defer_taskrun();
-        Ok(Ring { ring: builder.build(ENTRIES)?, wake, watched: false })
+        Ok(Ring { ring: builder.build(ENTRIES)?, bell, watched: false })
     }
 
     /// Queues a command for the device open as `file`; its completion has `number`.
@@ -143,10 +125,10 @@ impl Ring {
         let _again = self.ring.submit();
     }
 
-    /// Gives the kernel what is queued, and waits for a completion or for [`Wake::wake`].
+    /// Gives the kernel what is queued, and waits for a completion or for the bell.
     pub fn wait(&mut self) {
         if !self.watched {
-            let event = Fd(self.wake.0.as_raw_fd());
+            let event = Fd(self.bell.as_fd().as_raw_fd());
             let flags = PollFlags::IN.bits().into();
             self.push_entry(&opcode::PollAdd::new(event, flags).build().user_data(WAKE));
             self.watched = true;
@@ -160,7 +142,7 @@ impl Ring {
         for entry in self.ring.completion() {
             if entry.user_data() == WAKE {
                 self.watched = false;
-                let _count = rustix::io::read(&*self.wake.0, &mut [0; 8]);
+                self.bell.silence();
             } else {
                 completed.push((entry.user_data(), entry.result()));
             }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use thermocline_target::{
-    BlockTarget, Buffer, BufferPool, Completion, Export, Owner, Request, TargetError,
+    BlockTarget, Buffer, BufferPool, Completion, Export, Mailbox, Request, TargetError,
 };
 use thermocline_types::Bytes;
 
@@ -33,56 +33,12 @@ pub trait Payloads {
     fn give(&self, tag: u16, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// An answer of a target. A read has its bytes.
-pub type Answer = Result<Option<Buffer>, TargetError>;
-
-/// Answers that wait for the thread of the ring.
-pub struct Answers {
-    ready: Mutex<Vec<(u64, Answer)>>,
-    wake: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Answers {
-    /// `wake` is called when the first answer waits.
-    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Answers {
-        Answers { ready: Mutex::default(), wake: Box::new(wake) }
-    }
-
-    /// Moves the waiting answers, each with the number of its request.
-    pub fn drain_into(&self, answers: &mut Vec<(u64, Answer)>) {
-        answers.append(&mut self.ready.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn push(&self, number: u64, answer: Answer) {
-        // Nothing that happens under the lock can leave the list half changed.
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_first = ready.is_empty();
-        ready.push((number, answer));
-        drop(ready);
-        if is_first {
-            (self.wake)();
-        }
-    }
-}
-
-impl Owner<Buffer> for Answers {
-    fn completed(&self, number: u64, result: Result<Buffer, TargetError>) {
-        self.push(number, result.map(Some));
-    }
-}
-
-impl Owner<()> for Answers {
-    fn completed(&self, number: u64, result: Result<(), TargetError>) {
-        self.push(number, result.map(|()| None));
-    }
-}
-
 /// The requests of a device.
 pub struct Volume<T> {
     target: Arc<dyn BlockTarget>,
     read_only: bool,
     pub transport: T,
-    answers: Arc<Answers>,
+    mailbox: Arc<Mailbox>,
     pool: BufferPool,
     /// The number of tag 0.
     first: u64,
@@ -99,7 +55,7 @@ impl<T: Payloads> Volume<T> {
     pub fn new(
         export: &Export,
         transport: T,
-        answers: Arc<Answers>,
+        mailbox: Arc<Mailbox>,
         pool: BufferPool,
         first: u64,
         depth: u16,
@@ -108,7 +64,7 @@ impl<T: Payloads> Volume<T> {
             target: Arc::clone(&export.target),
             read_only: export.read_only,
             transport,
-            answers,
+            mailbox,
             pool,
             first,
             under_way: vec![None; usize::from(depth)],
@@ -144,7 +100,7 @@ impl<T: Payloads> Volume<T> {
     pub fn answered(
         &mut self,
         tag: u16,
-        answer: Answer,
+        answer: Result<Option<Buffer>, TargetError>,
         share: u64,
         results: &mut Vec<(u16, i32)>,
     ) {
@@ -185,7 +141,7 @@ impl<T: Payloads> Volume<T> {
             return Err(Errno::INVAL);
         }
         let fua = request.operation & IO_FUA != 0;
-        let owner = Arc::clone(&self.answers);
+        let owner = Arc::clone(&self.mailbox);
         // The start of a flush has no meaning.
         let start = if operation == OP_FLUSH { 0 } else { request.start };
         let offset = Bytes(start.checked_mul(SECTOR).ok_or(Errno::INVAL)?);

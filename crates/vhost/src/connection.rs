@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use thermocline_target::Bell;
 use vhost::vhost_user::BackendReqHandler;
 
 use crate::device::Device;
-use crate::inbox::Inbox;
 
-/// Serves the frontend at `stream` until it goes, breaks the protocol, or `stopping` is set and `inbox` rings.
-pub(crate) fn serve(stream: UnixStream, device: Device, inbox: &Inbox, stopping: &AtomicBool) {
+/// Serves the frontend at `stream` until it goes, breaks the protocol, or `stopping` is set and `bell` rings.
+pub(crate) fn serve(stream: UnixStream, device: Device, bell: &Bell, stopping: &AtomicBool) {
     let Ok(socket) = stream.try_clone() else { return };
     // The lock is for the library: only this thread takes it.
     let device = Arc::new(Mutex::new(device));
     let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(&device));
     let mut has_more = false;
     let is_lost = loop {
-        let Some(found) = wait(&device, &socket, inbox, has_more) else { break true };
+        let Some(found) = wait(&device, &socket, bell, has_more) else { break true };
         let is_over = found && messages.handle_request().is_err();
         // A stop shuts the socket down for reading, which no frontend did.
         if stopping.load(Ordering::Acquire) {
@@ -33,17 +33,9 @@ pub(crate) fn serve(stream: UnixStream, device: Device, inbox: &Inbox, stopping:
 }
 
 /// Waits for something to do. Returns whether there is a message; `None` if the frontend is gone.
-fn wait(
-    device: &Mutex<Device>,
-    socket: &UnixStream,
-    inbox: &Inbox,
-    has_more: bool,
-) -> Option<bool> {
+fn wait(device: &Mutex<Device>, socket: &UnixStream, bell: &Bell, has_more: bool) -> Option<bool> {
     let mut device = lock(device);
-    let mut events = vec![
-        PollFd::new(socket, PollFlags::IN),
-        PollFd::from_borrowed_fd(inbox.bell(), PollFlags::IN),
-    ];
+    let mut events = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
     let (rings, kicks): (Vec<usize>, Vec<_>) = device.kicks().unzip();
     events.extend(kicks.into_iter().map(|kick| PollFd::new(kick, PollFlags::IN)));
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,18 +1,18 @@
 //! The device of one connection: what the frontend set up, and the requests under way.
 
 use std::fs::File;
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
-use thermocline_target::{Buffer, BufferPool, Completion, Join, Request, TargetError, User};
+use thermocline_target::{
+    Bell, Buffer, BufferPool, Completion, Ended, Join, Mailbox, Request, TargetError, User,
+};
 use thermocline_types::Bytes;
 use vm_memory::{GuestMemoryMmap, MmapRegion};
 
 use crate::config::{self, QUEUES, Wear, feature};
-use crate::inbox::{Inbox, Outcome};
 use crate::inflight::Inflight;
 use crate::memory::Memory;
 use crate::request::{Ask, Chain, Place, Status};
@@ -44,7 +44,9 @@ pub(crate) struct Device {
     rings: Vec<Ring>,
     requests: Slab<Taken>,
     bytes: usize,
-    inbox: Arc<Inbox>,
+    mailbox: Arc<Mailbox>,
+    /// Memory for results, empty between uses.
+    ended: Vec<Ended>,
     pool: BufferPool,
     /// The frontend is gone, and with it the right to touch its memory.
     is_lost: bool,
@@ -63,7 +65,7 @@ impl Device {
         volume: User,
         wear: Option<TellWear>,
         peer: UnixStream,
-        inbox: Arc<Inbox>,
+        bell: Bell,
     ) -> Device {
         Device {
             volume,
@@ -75,7 +77,8 @@ impl Device {
             rings: (0..QUEUES).map(|_| Ring::new()).collect(),
             requests: Slab::new(),
             bytes: 0,
-            inbox,
+            mailbox: Mailbox::new(bell),
+            ended: Vec::new(),
             pool: BufferPool::new(POOL_BYTES),
             is_lost: false,
         }
@@ -169,24 +172,24 @@ impl Device {
         let fua = writes_through && target.info().features.fua;
         self.bytes += taken.bytes;
         let number = self.requests.insert(taken) as u64;
-        let inbox = Arc::clone(&self.inbox);
+        let mailbox = Arc::clone(&self.mailbox);
         let several = |count: usize| {
-            let inbox = Arc::clone(&self.inbox);
+            let mailbox = Arc::clone(&self.mailbox);
             let all = Completion::new(move |result: Result<Vec<_>, TargetError>| {
-                Completion::<()>::of(inbox, number).complete(result.map(drop));
+                Completion::<()>::of(mailbox, number).complete(result.map(drop));
             });
             Join::new(count as u64, all)
         };
         match ask {
             Ask::Read(Place { offset, .. }) => {
-                let done = Completion::of(inbox, number);
+                let done = Completion::of(mailbox, number);
                 target.submit(Request::Read { offset: Bytes(*offset), buffer, done });
             }
             Ask::Write(Place { offset, .. }) => {
-                let done = Completion::of(inbox, number);
+                let done = Completion::of(mailbox, number);
                 target.submit(Request::Write { offset: Bytes(*offset), buffer, fua, done });
             }
-            Ask::Flush => target.submit(Request::Flush { done: Completion::of(inbox, number) }),
+            Ask::Flush => target.submit(Request::Flush { done: Completion::of(mailbox, number) }),
             Ask::Trim(places) => {
                 let join = several(places.len());
                 for (key, place) in (0..).zip(places) {
@@ -208,12 +211,14 @@ impl Device {
 
     /// Answers requests that the target completed.
     fn answer_completed(&mut self) {
-        for (number, result) in self.inbox.take() {
-            self.complete((number, result));
-        }
+        let mut ended = std::mem::take(&mut self.ended);
+        self.mailbox.bell().silence();
+        self.mailbox.take(&mut ended);
+        ended.drain(..).for_each(|one| self.complete(one));
+        self.ended = ended;
     }
 
-    fn complete(&mut self, (number, result): Outcome) {
+    fn complete(&mut self, (number, result): Ended) {
         let Taken { ring, head, chain, bytes } = self.requests.remove(number as usize);
         self.bytes -= bytes;
         let memory = self.memory.as_ref().filter(|_| !self.is_lost);
@@ -252,7 +257,7 @@ impl Device {
             if done(self) {
                 break;
             }
-            wait_for(self.inbox.bell());
+            wait_for(self.mailbox.bell());
         }
         if let Some(memory) = self.memory.as_ref().filter(|_| !self.is_lost) {
             self.rings.iter_mut().for_each(|ring| ring.tell(&memory.guest));
@@ -274,7 +279,7 @@ fn has_hung_up(peer: &UnixStream) -> bool {
     looked.is_err() || peer[0].revents().contains(PollFlags::HUP)
 }
 
-fn wait_for(event: BorrowedFd<'_>) {
+fn wait_for(bell: &Bell) {
     // A signal only makes the caller look once more.
-    let _signal = poll(&mut [PollFd::from_borrowed_fd(event, PollFlags::IN)], None);
+    let _signal = poll(&mut [PollFd::new(bell, PollFlags::IN)], None);
 }

@@ -16,7 +16,6 @@
 mod config;
 mod connection;
 mod device;
-mod inbox;
 mod inflight;
 mod memory;
 mod request;

@@ -12,12 +12,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use thermocline_target::{ClientEvent, Exports, Offer};
+use thermocline_target::{Bell, ClientEvent, Exports, Offer};
 
 use crate::config::Wear;
 use crate::connection;
 use crate::device::{Device, TellWear};
-use crate::inbox::Inbox;
 
 /// How long a frontend that does not read its answers holds up a stop. Chosen, not measured.
 const STUCK: Duration = Duration::from_secs(2);
@@ -50,7 +49,7 @@ pub struct GuestDisks {
 
 struct Shared {
     /// Rings when the list of exports changed, a connection ended, or the service is to end.
-    news: Inbox,
+    news: Bell,
     is_stopping: AtomicBool,
 }
 
@@ -59,7 +58,7 @@ struct Shared {
 /// # Errors
 /// When the system has no thread or event to give.
 pub fn serve(exports: &Exports, folder: &Path, hooks: Hooks) -> io::Result<GuestDisks> {
-    let shared = Arc::new(Shared { news: Inbox::new()?, is_stopping: AtomicBool::new(false) });
+    let shared = Arc::new(Shared { news: Bell::new()?, is_stopping: AtomicBool::new(false) });
     let changed = Arc::downgrade(&shared);
     exports.watch(move || changed.upgrade().iter().for_each(|shared| shared.news.ring()));
     let Hooks { bind, wear, client, trouble } = hooks;
@@ -121,7 +120,7 @@ struct Listener {
 struct Connection {
     thread: JoinHandle<()>,
     stream: UnixStream,
-    inbox: Arc<Inbox>,
+    bell: Bell,
     is_stopping: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
 }
@@ -132,7 +131,7 @@ impl Connection {
         self.is_stopping.store(true, Ordering::Release);
         // Ends a wait for the rest of a message. A closed connection has no such wait.
         let _gone = self.stream.shutdown(Shutdown::Read);
-        self.inbox.ring();
+        self.bell.ring();
     }
 
     /// Waits for the end.
@@ -151,7 +150,7 @@ impl Listener {
     fn run(mut self) {
         while !self.shared.is_stopping.load(Ordering::Acquire) {
             let arrived = self.wait();
-            self.shared.news.take();
+            self.shared.news.silence();
             self.connections.retain(|_, connection| !connection.is_over.load(Ordering::Acquire));
             self.look_at_exports();
             arrived.into_iter().for_each(|number| self.accept(number));
@@ -170,7 +169,7 @@ impl Listener {
         let (numbers, sockets): (Vec<u64>, Vec<&UnixListener>) = sockets.unzip();
         let mut events: Vec<PollFd<'_>> =
             sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        events.push(PollFd::from_borrowed_fd(self.shared.news.bell(), PollFlags::IN));
+        events.push(PollFd::new(&self.shared.news, PollFlags::IN));
         // A signal only makes the thread look once more.
         let _signal = poll(&mut events, None);
         let arrived =
@@ -228,13 +227,11 @@ impl Listener {
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         let client = format!("process {}", peer.pid.as_raw_nonzero());
         let event = ClientEvent { client, export: volume.name.clone(), is_over: false };
-        let inbox = Arc::new(Inbox::new()?);
-        let device =
-            Device::new(volume, self.wear.clone(), stream.try_clone()?, Arc::clone(&inbox));
+        let bell = Bell::new()?;
+        let device = Device::new(volume, self.wear.clone(), stream.try_clone()?, bell.clone());
         let is_stopping = Arc::new(AtomicBool::new(false));
         let (tell, shared) = (Arc::clone(&self.client), Arc::clone(&self.shared));
-        let (own, ending, kept) =
-            (Arc::clone(&inbox), Arc::clone(&is_stopping), stream.try_clone()?);
+        let (own, ending, kept) = (bell.clone(), Arc::clone(&is_stopping), stream.try_clone()?);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let thread = thread::Builder::new().name("thermocline-guest".to_owned());
@@ -245,6 +242,6 @@ impl Listener {
             over.store(true, Ordering::Release);
             shared.news.ring();
         })?;
-        Ok(Some(Connection { thread, stream: kept, inbox, is_stopping, is_over }))
+        Ok(Some(Connection { thread, stream: kept, bell, is_stopping, is_over }))
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::repo::Repo;
 
-/// A drive of the guest. Its serial number is its name.
+/// A drive of the guest. The guest finds the drive by `name`, the serial number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Drive {
     pub name: String,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
-use thermocline_target::{Info, Memory, conformance};
+use thermocline_target::{Bell, Info, Memory, conformance};
 
 use super::*;
 
@@ -22,8 +23,8 @@ impl Payloads for Kept {
     }
 }
 
-fn volume(target: Arc<dyn BlockTarget>, read_only: bool) -> (Volume<Kept>, Arc<Answers>) {
-    let answers = Arc::new(Answers::new(|| ()));
+fn volume(target: Arc<dyn BlockTarget>, read_only: bool) -> (Volume<Kept>, Arc<Mailbox>) {
+    let answers = Mailbox::new(Bell::new().expect("a descriptor"));
     let export = Export { name: "a".to_owned(), target, read_only };
     let pool = BufferPool::new(1 << 20);
     let volume = Volume::new(&export, Kept::default(), Arc::clone(&answers), pool, 5 << 16, 8);
@@ -35,7 +36,7 @@ fn request(operation: u8, start: u64, sectors: u32) -> IoDescriptor {
 }
 
 /// The kernel's side of a device with one request at a time; out of bounds it refuses, as the block layer does.
-struct BlockLayer(Mutex<(Volume<Kept>, Arc<Answers>)>, Info);
+struct BlockLayer(Mutex<(Volume<Kept>, Arc<Mailbox>)>, Info);
 
 impl BlockLayer {
     /// Carries a request out. Returns its result, and its bytes if it read.
@@ -46,7 +47,7 @@ impl BlockLayer {
         let kept = Arc::clone(&volume.transport.0);
         bytes.and_then(|bytes| kept.lock().expect("no panic").insert(tag, bytes.to_vec()));
         volume.arrived(tag, request, 1 << 30, &mut results);
-        answers.drain_into(&mut ready);
+        answers.take(&mut ready);
         for (number, answer) in ready {
             assert_eq!(number, (5 << 16) + u64::from(tag));
             volume.answered(tag, answer, 1 << 30, &mut results);
@@ -195,18 +196,4 @@ fn what_cannot_be_done_is_answered_at_once() {
         volume.arrived(0, request(operation, 0, 1), 1 << 30, &mut results);
         assert_eq!(results, [(0, -Errno::ROFS.raw_os_error())]);
     }
-}
-
-#[test]
-fn one_wake_is_for_many_answers() {
-    let count = Arc::new(Mutex::new(0));
-    let counted = Arc::clone(&count);
-    let answers = Answers::new(move || *counted.lock().expect("no panic") += 1);
-    for number in 0..5 {
-        Owner::<()>::completed(&answers, number, Ok(()));
-    }
-    let mut ready = Vec::new();
-    answers.drain_into(&mut ready);
-    Owner::<()>::completed(&answers, 5, Err(TargetError::Gone));
-    assert_eq!((ready.len(), *count.lock().expect("no panic")), (5, 2));
 }
