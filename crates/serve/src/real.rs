@@ -96,6 +96,8 @@ impl RealDrives {
             let Ok(mut watched) = this.watched.try_lock() else { return };
             let told = sample(&mut watched, &paths());
             *this.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+            // Before the answer: the next status reads anew.
+            drop(watched);
             // The status may have waited long enough.
             let _ = done.send(());
         };
