@@ -26,6 +26,7 @@ mod fitting;
 pub mod headroom;
 pub mod input;
 pub mod jobs;
+pub mod kvcache;
 mod life;
 pub mod log;
 mod meter;

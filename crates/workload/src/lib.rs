@@ -5,6 +5,7 @@
 mod chunked;
 pub mod filesystem;
 mod granule;
+pub mod llm;
 pub mod profile;
 pub mod remap;
 pub mod synthetic;

@@ -35,6 +35,8 @@ enum What {
     Objects,
     /// Keys of the workload of a tiered key-value store, likewise
     Hse,
+    /// Keys of the workload of a language model's cache, likewise
+    Llm,
     /// Traces that come with the program, for --trace
     Traces,
     /// Trace formats
@@ -101,6 +103,7 @@ pub fn list(args: &ListArgs) -> anyhow::Result<()> {
         What::Kvcache => keys("kvcache"),
         What::Objects => keys("objects"),
         What::Hse => keys("hse"),
+        What::Llm => keys("llm"),
         What::Traces => BUILT_IN.iter().map(|trace| row(trace.name, trace.about)).collect(),
         What::Formats => {
             Format::ALL.iter().map(|format| row(format, format.description())).collect()

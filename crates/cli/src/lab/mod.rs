@@ -7,6 +7,7 @@ mod convert;
 mod datasheet;
 mod explain;
 mod jobs;
+mod kvcache;
 mod life_from;
 mod list;
 mod output;
@@ -33,6 +34,8 @@ pub enum Command {
     Compare(run::CompareArgs),
     /// Run several jobs at once, each with a depth and a cap of its own, through one queue or apart
     Jobs(jobs::JobsArgs),
+    /// The cache of a language model on flash: hits, writes and life of the drive for each admission rule
+    Kvcache(kvcache::KvCacheArgs),
     /// Run a workload for each value of a key, or of two against each other: table, curves, heat maps
     Sweep(sweep::SweepArgs),
     /// What discards, hints, streams, FDP, zones or a fast tier would buy: each alone, on equal media
@@ -71,6 +74,7 @@ pub fn execute(command: Command) -> anyhow::Result<()> {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => run::compare(&args),
         Command::Jobs(args) => jobs::jobs(&args),
+        Command::Kvcache(args) => kvcache::kvcache(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Whatif(args) => whatif::whatif(&args),
         Command::Tco(args) => tco::tco(&args),

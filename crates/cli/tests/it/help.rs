@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 57] = [
+const COMMANDS: [&str; 58] = [
     "",
     "lab list",
     "lab theory",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 57] = [
     "lab run",
     "lab compare",
     "lab jobs",
+    "lab kvcache",
     "lab sweep",
     "lab whatif",
     "lab tco",

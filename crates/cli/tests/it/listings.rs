@@ -14,7 +14,7 @@ fn every_listing_names_what_the_other_commands_take() {
         (
             "workloads",
             "uniform zipf:THETA hotcold:DATA%:WRITES% seq jesd219 lsm[:KEY=VALUE,...] btree[:KEY=VALUE,...] kvcache[:KEY=VALUE,...] \
-             objects[:KEY=VALUE,...] hse[:KEY=VALUE,...] FILE.toml",
+             objects[:KEY=VALUE,...] hse[:KEY=VALUE,...] llm[:KEY=VALUE,...] FILE.toml",
         ),
         (
             "lsm",
@@ -24,6 +24,7 @@ fn every_listing_names_what_the_other_commands_take() {
         ("kvcache", "small small.writes region region.evict gets"),
         ("objects", "size spread fill delete short writers fs.extent fs.discard"),
         ("hse", "staging staging.level keys memtable mblock fs.turn"),
+        ("llm", "trace model dram flash admit reads"),
         (
             "formats",
             "thermocline-csv fio-iolog blkparse ftrace biosnoop msr spc alibaba tencent systor17 vscsi disksim mqsim",
@@ -75,6 +76,7 @@ fn every_listed_victim_and_workload_runs() {
         "kvcache:region=1MiB",
         "objects:size=256KiB,fs.turn=64KiB,fs.extent=64KiB",
         "hse:memtable=256KiB,mblock=128KiB,fs.turn=64KiB",
+        "llm:flash=2%",
     ] {
         let run = format!(
             "run --json --stack raw:ideal --span 64MiB --drive-writes 1 --workload {workload}"

@@ -8,6 +8,7 @@ use super::btree::{BtreeSpec, Database};
 use super::hse::{HseSpec, hse_store};
 use super::keys::{Key, Keyed};
 use super::kvcache::{Cache, KvCacheSpec};
+use super::llm::{LlmCache, LlmSpec};
 use super::lsm::{LsmFacts, LsmSpec, Store};
 use super::objects::{ObjectStore, ObjectsSpec};
 use super::{Error, Form, Options};
@@ -25,6 +26,8 @@ pub enum AppSpec {
     Objects(Box<ObjectsSpec>),
     /// A tiered key-value store.
     Hse(Box<HseSpec>),
+    /// A cache of a language model.
+    Llm(Box<LlmSpec>),
 }
 
 /// Description of an application.
@@ -41,12 +44,13 @@ const fn info<K: Keyed>() -> AppInfo {
 }
 
 /// Every application, in the order of listings.
-pub const APPLICATIONS: [AppInfo; 5] = [
+pub const APPLICATIONS: [AppInfo; 6] = [
     info::<LsmSpec>(),
     info::<BtreeSpec>(),
     info::<KvCacheSpec>(),
     info::<ObjectsSpec>(),
     info::<HseSpec>(),
+    info::<LlmSpec>(),
 ];
 
 /// The volume of an application where none is given (chosen: a drive of minutes, not hours).
@@ -101,6 +105,7 @@ impl AppSpec {
             "kvcache" => from.read().map(|spec| AppSpec::KvCache(Box::new(spec))),
             "objects" => from.read().map(|spec| AppSpec::Objects(Box::new(spec))),
             "hse" => from.read().map(|spec| AppSpec::Hse(Box::new(spec))),
+            "llm" => from.read().map(|spec| AppSpec::Llm(Box::new(spec))),
             other => unreachable!("{other} is listed and cannot be read"),
         })
     }
@@ -114,6 +119,7 @@ impl AppSpec {
             AppSpec::KvCache(_) => 2,
             AppSpec::Objects(_) => 3,
             AppSpec::Hse(_) => 4,
+            AppSpec::Llm(_) => 5,
         };
         &APPLICATIONS[index]
     }
@@ -144,6 +150,7 @@ impl AppSpec {
             AppSpec::KvCache(spec) => Box::new(Cache::new(spec, span, size, seed)?),
             AppSpec::Objects(spec) => Box::new(ObjectStore::new(spec, span, size, seed)?),
             AppSpec::Hse(spec) => Box::new(hse_store(spec, span, size, seed)?),
+            AppSpec::Llm(spec) => Box::new(LlmCache::new(spec, span)?),
         })
     }
 }
@@ -157,6 +164,7 @@ impl fmt::Display for AppSpec {
             AppSpec::KvCache(spec) => spec.fmt(f),
             AppSpec::Objects(spec) => spec.fmt(f),
             AppSpec::Hse(spec) => spec.fmt(f),
+            AppSpec::Llm(spec) => spec.fmt(f),
         }
     }
 }

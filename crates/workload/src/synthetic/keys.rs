@@ -324,6 +324,8 @@ pub(super) mod tests {
             "random" => "oldest",
             "uniform" => "zipf:0.7",
             "next" => "roam",
+            "70b" => "8b",
+            "probation" => "all",
             text if text.starts_with("zipf") => "uniform",
             "0" if ["fs.metadata", "beside"].contains(&key.name) => "0.25",
             text if text.contains('.') => "0.125",
