@@ -30,6 +30,8 @@ pub const Z90: f64 = 1.2816;
 const PLENTY: f64 = 2.0;
 /// Longest life told in years; the electronics go first.
 const LONGEST_YEARS: f64 = 1000.0;
+/// How full most people run a drive. Chosen.
+const USUAL: f64 = 0.8;
 /// Lives that differ by less than this share are the same.
 const SAME: f64 = 0.05;
 
@@ -222,7 +224,11 @@ fn fullness(life: &Life, own: Option<f64>) -> String {
     let own = own.filter(|own| *own < full.product_utilisation).map_or(String::new(), |own| {
         format!(" (this workload alone makes it {} full)", percent(own))
     });
-    format!("nearly empty{own} it would last {}{against}", in_years(empty.years_p50))
+    let usual = match full.product_utilisation > USUAL {
+        true => format!("; `utilisation` {USUAL} tells of one that is {} full", percent(USUAL)),
+        false => String::new(),
+    };
+    format!("nearly empty{own} it would last {}{against}{usual}", in_years(empty.years_p50))
 }
 
 /// Formats a share with only the significant digits.
@@ -372,7 +378,8 @@ mod tests {
         let given = life(&p5316(), &measured(4.1), Load::Assumed(0.35)).unwrap();
         assert!((given.years_p50 / found.years_p50 - 1.0).abs() < 1e-6);
         assert!(found.verdict.contains("full: at risk"), "{}", found.verdict);
-        let told = "nearly empty (this workload alone makes it less than 0.01 % full) it would last 11 years";
+        let told = "nearly empty (this workload alone makes it less than 0.01 % full) it would last 11 years; `utilisation` \
+                    0.8 tells of one that is 80 % full";
         assert!(found.verdict.ends_with(told), "{}", found.verdict);
     }
 
@@ -399,6 +406,7 @@ mod tests {
             assert!((life.product_utilisation.unwrap() - 0.5).abs() < 1e-9);
             assert!(life.verdict.starts_with("with the product 50 % full: "), "{}", life.verdict);
             assert!(life.verdict.contains("nearly empty it would last"), "{}", life.verdict);
+            assert!(!life.verdict.contains("`utilisation`"), "it is given: {}", life.verdict);
         }
     }
 

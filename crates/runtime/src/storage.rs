@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use thermocline_engine::{Members, UnitReport};
 use thermocline_nand::Counters;
-use thermocline_types::Version;
+use thermocline_types::{Bytes, Version};
 
 use crate::Buffer;
 
@@ -143,6 +143,11 @@ pub trait Storage: Send {
     fn drive_counters(&self) -> Option<Counters> {
         None
     }
+
+    /// Media of the simulated drives under it, spare units with them. By default none.
+    fn drive_media(&self) -> Bytes {
+        Bytes(0)
+    }
 }
 
 impl Storage for Box<dyn Storage> {
@@ -188,6 +193,10 @@ impl Storage for Box<dyn Storage> {
 
     fn drive_counters(&self) -> Option<Counters> {
         (**self).drive_counters()
+    }
+
+    fn drive_media(&self) -> Bytes {
+        (**self).drive_media()
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt::{Display, Write as _};
 
-use thermocline_runtime::{ScrubFindings, Totals};
+use thermocline_runtime::ScrubFindings;
 
 use crate::drive::DriveStatus;
 use crate::state::{LatencyStatus, MediaStatus, MemoryStatus, Status, VolumeStatus};
 use crate::{
-    Build, DrainStatus, FullnessReport, GroupStanding, GroupsTold, ScrubReport, WearReport,
+    Build, DrainStatus, FullnessReport, GroupStanding, GroupsTold, ScrubReport, TotalsReport,
+    WearReport,
 };
 
 /// All metrics.
@@ -62,7 +63,7 @@ pub fn text(status: &Status) -> String {
     }
     ratios(&mut page, status);
     if let Some(totals) = &status.totals {
-        of_totals(&mut page, &totals.bytes);
+        of_totals(&mut page, totals);
     }
     of_groups(&mut page, &status.groups);
     of_draining(&mut page, &status.draining);
@@ -96,7 +97,8 @@ fn ratios(page: &mut Page, status: &Status) {
 }
 
 /// Bytes over all services of the pool.
-fn of_totals(page: &mut Page, totals: &Totals) {
+fn of_totals(page: &mut Page, told: &TotalsReport) {
+    let totals = &told.bytes;
     for (name, help, label, bytes) in [
         ("lifetime_host_bytes_total", "Bytes of hosts over all services", "kind", &totals.host),
         (
@@ -122,6 +124,10 @@ fn of_totals(page: &mut Page, totals: &Totals) {
             page.head(name, "counter", help);
         }
         bytes.iter().for_each(|(key, value)| page.sample(name, &[(label, key)], *value));
+    }
+    if let Some(cycles) = told.mean_cycles {
+        let help = "Erases of each unit of simulated drives over all services, on average";
+        page.one("lifetime_mean_erases", "gauge", help, cycles);
     }
 }
 

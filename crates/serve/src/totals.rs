@@ -22,6 +22,8 @@ pub struct TotalsReport {
     pub alwa: Option<f64>,
     /// Media bytes of simulated drives over host bytes.
     pub waf: Option<f64>,
+    /// Program/erase cycles of a unit of the simulated drives, on average.
+    pub mean_cycles: Option<f64>,
 }
 
 impl TotalsReport {
@@ -31,7 +33,9 @@ impl TotalsReport {
         let host = totals.host.get("written").copied().unwrap_or(0);
         let over = |bytes: &Named| ratio(bytes.values().sum(), host);
         let waf = over(&totals.media).filter(|_| !totals.media.is_empty());
-        TotalsReport { bytes: totals.clone(), alwa: over(&totals.device), waf }
+        let erased = totals.drives.get("erased").copied().unwrap_or(0);
+        let mean_cycles = ratio(erased, totals.media_bytes);
+        TotalsReport { bytes: totals.clone(), alwa: over(&totals.device), waf, mean_cycles }
     }
 
     /// Of an unserved pool, from the record beside the settings. `None` of a pool that was never served.
@@ -57,6 +61,9 @@ impl fmt::Display for TotalsReport {
         }
         if let Some(waf) = self.waf {
             write!(f, ", {} to NAND (WAF {waf:.2})", sum(media))?;
+        }
+        if let Some(cycles) = self.mean_cycles {
+            write!(f, ", {cycles:.2} erases of each unit of the simulated drives")?;
         }
         write!(f, ", served for {:.1} hours", *served_seconds as f64 / 3600.0)
     }

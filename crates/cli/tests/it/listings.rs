@@ -195,7 +195,7 @@ fn a_result_is_kept_for_the_same_program_and_options_and_a_damaged_one_is_measur
 fn an_experiment_says_how_long_it_takes_and_which_small_form_it_is() {
     let list = lab("list experiments").ok();
     assert!(list.contains("(over ten minutes, quick about a minute)"), "{list}");
-    let quick = lab("reproduce snia-partial --quick");
+    let quick = lab("reproduce snia-partial --quick --fresh");
     assert!(quick.err.contains("takes seconds"), "{}", quick.err);
     assert!(quick.out.contains("quick form: "), "{}", quick.out);
 }

@@ -58,6 +58,9 @@ fn totals_of_a_pool_on_a_simulated_drive_last_over_stops_and_kills() {
     for part in ["host", "device", "media", "drives"] {
         assert!(sum(&killed[part]) >= sum(&stopped[part]), "{part}: {killed} after {stopped}");
     }
+    let media = number(&killed["media_bytes"]) as f64;
+    let erases = killed["drives"]["erased"].as_f64().expect("a drive") / media;
+    assert!(media > 0.0 && killed["mean_cycles"] == erases, "{killed}");
     let served = Served::start(folder, "");
     write_blocks(&served, 10);
     let last = served.status()["totals"].clone();

@@ -41,6 +41,8 @@ pub struct Totals {
     pub media: Named,
     /// Bytes `written` to simulated drives, and `erased` by them.
     pub drives: Named,
+    /// Media of the present simulated drives.
+    pub media_bytes: u64,
 }
 
 impl Totals {
@@ -156,6 +158,7 @@ impl Service {
         let mut all = self.totalling.earlier.plus(&now);
         let served = self.driver.clock().now().saturating_duration_since(self.totalling.began);
         all.served_seconds += served.as_secs();
+        all.media_bytes = self.driver.device().storage().drive_media().0;
         all
     }
 

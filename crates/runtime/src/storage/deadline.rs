@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use thermocline_engine::{DeviceError, UnitReport};
 use thermocline_nand::Counters;
 use thermocline_target::BufferPool;
+use thermocline_types::Bytes;
 
 use super::{Command, Completion, Fault, Layout, Storage, Token, Waker};
 use crate::Buffer;
@@ -184,6 +185,10 @@ impl Storage for Deadline {
 
     fn drive_counters(&self) -> Option<Counters> {
         self.inner().drive_counters()
+    }
+
+    fn drive_media(&self) -> Bytes {
+        self.inner().drive_media()
     }
 }
 

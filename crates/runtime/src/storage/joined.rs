@@ -181,4 +181,8 @@ impl Storage for Joined {
     fn drive_counters(&self) -> Option<Counters> {
         self.parts.drive_counters()
     }
+
+    fn drive_media(&self) -> Bytes {
+        self.parts.drive_media()
+    }
 }

@@ -153,6 +153,10 @@ impl<S: Storage> Storage for Overlay<S> {
         self.base.drive_counters()
     }
 
+    fn drive_media(&self) -> Bytes {
+        self.base.drive_media()
+    }
+
     fn members(&self) -> Members {
         self.base.members()
     }

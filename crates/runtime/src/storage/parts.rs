@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thermocline_nand::Counters;
+use thermocline_types::Bytes;
 
 use super::inbox::wait_for;
 use super::{Command, Completion, Storage, Token, Waker};
@@ -71,6 +72,11 @@ impl Parts {
             all = sum(all, Some(part.drive_counters()?));
         }
         all
+    }
+
+    /// Sum of [`Storage::drive_media`] over present storages.
+    pub(super) fn drive_media(&self) -> Bytes {
+        Bytes(self.parts.iter().flatten().map(|part| part.drive_media().0).sum())
     }
 
     /// # Panics

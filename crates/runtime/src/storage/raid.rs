@@ -12,7 +12,7 @@ use thermocline_engine::{DeviceError, Members, UnitCondition, UnitReport};
 use thermocline_format::RaidLevel;
 use thermocline_nand::Counters;
 use thermocline_target::BufferPool;
-use thermocline_types::{DeviceId, Time};
+use thermocline_types::{Bytes, DeviceId, Time};
 
 use super::group::{Group, GroupKind, GroupStatus, MemberStatus};
 use super::parts::{Parts, ROUNDS};
@@ -258,6 +258,10 @@ impl Storage for Raid {
 
     fn drive_counters(&self) -> Option<Counters> {
         self.parts.drive_counters()
+    }
+
+    fn drive_media(&self) -> Bytes {
+        self.parts.drive_media()
     }
 }
 

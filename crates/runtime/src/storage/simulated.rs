@@ -263,6 +263,10 @@ impl Storage for Simulated {
     fn drive_counters(&self) -> Option<Counters> {
         Some(self.drive.drive().counters().since(&self.filled))
     }
+
+    fn drive_media(&self) -> Bytes {
+        self.drive.drive().cut().media()
+    }
 }
 
 fn trim(at: Time, offset: Bytes, length: Bytes) -> Request {
