@@ -51,7 +51,13 @@ impl Disk {
     pub(crate) fn write(&self, offset: u64, data: &[u8], done: Completion<()>) {
         let mut buffer = self.pool.take(data.len());
         buffer.copy_from_slice(data);
-        self.target.submit(Request::Write { offset: Bytes(offset), buffer, fua: false, done });
+        self.target.submit(Request::Write {
+            offset: Bytes(offset),
+            buffer,
+            fua: false,
+            handle: 0,
+            done,
+        });
     }
 
     /// Makes bytes zero.

@@ -96,7 +96,7 @@ impl Session {
         target.submit(match request.command {
             Command::Write => {
                 let buffer = buffer.expect("a write comes with its payload");
-                Request::Write { offset, buffer, fua, done }
+                Request::Write { offset, buffer, fua, handle: 0, done }
             }
             Command::Flush => Request::Flush { done },
             Command::Trim if !fua => Request::Trim { offset, length, done },

@@ -500,12 +500,17 @@ impl Connection {
             let outcome = objection.unwrap_or(Outcome::NAMESPACE);
             return self.reply(command.id(), outcome.into(), share);
         };
-        self.in_target += 1;
         let (id, opcode) = (command.id(), command.opcode());
+        if opcode == opcode::MANAGEMENT {
+            return match namespace.handles(command) {
+                Ok(status) => self.reply_with(id, status.len(), ReplyBody::Bytes(status), share),
+                Err(outcome) => self.reply(id, outcome.into(), share),
+            };
+        }
+        self.in_target += 1;
         let under_way = UnderWay { connection: self.index, id, opcode, share };
         let number = context.under_way.insert(under_way) as u64;
-        let target = &namespace.user.target;
-        submit(command, target, buffer, number, &context.mailbox, &mut controllers.usage);
+        submit(command, namespace, buffer, number, &context.mailbox, &mut controllers.usage);
     }
 
     /// A target has completed a request of this connection.

@@ -9,6 +9,7 @@ use thermocline_target::{ClientEvent, Exports, User};
 use crate::namespaces::{Namespaces, Uuid};
 use crate::protocol::command::{Command, Outcome, Reply, admin};
 use crate::protocol::data::{self, ControllerData, Usage};
+use crate::protocol::placement::{self, ENDURANCE_GROUP};
 use crate::protocol::{DISCOVERY, IO_QUEUES, QUEUE};
 
 /// Asynchronous event requests that a controller holds. Chosen, not measured.
@@ -38,6 +39,27 @@ pub(crate) struct Namespace {
     uuid: Uuid,
     /// Bytes that the host knows of.
     size: u64,
+    /// Placement handles that writes can name; 0 without any.
+    handles: u16,
+}
+
+impl Namespace {
+    /// The handle that a write names. One that does not exist is the default, as TP4146 has it.
+    pub(crate) fn handle(&self, command: &Command) -> u16 {
+        command.placement().filter(|handle| *handle < self.handles).unwrap_or(0)
+    }
+
+    /// The structure of I/O Management Receive: the status of its handles, which is operation 1 (TP4146).
+    pub(crate) fn handles(&self, command: &Command) -> Result<Vec<u8>, Outcome> {
+        let length = 4 * (u64::from(command.dword(11)) + 1);
+        let placement = match command.dword(10) & 0xFF {
+            1 if length <= LOG_BYTES.into() => self.user.target.placement(),
+            _ => None,
+        };
+        let mut status = placement::handles(&placement.ok_or(Outcome::FIELD)?);
+        status.resize((length as usize).min(command.length() as usize), 0);
+        Ok(status)
+    }
 }
 
 /// The queue of a connection.
@@ -278,7 +300,8 @@ impl Controllers {
             };
             tell(&user, false);
             changed.insert(number);
-            held.insert(number, Namespace { user, uuid, size });
+            let handles = user.target.placement().map_or(0, |placement| placement.handles);
+            held.insert(number, Namespace { user, uuid, size, handles });
         }
     }
 
@@ -331,6 +354,10 @@ impl Controllers {
             // Bit 0: the command was not aborted.
             admin::ABORT => Answer::Reply(Reply::with(1)),
             admin::KEEP_ALIVE => Answer::Reply(Reply::DONE),
+            // Return Parameters of the Identify directive.
+            admin::DIRECTIVE if controller.places() && command.dword(11) & 0xFFFF == 1 => {
+                Answer::Data(placement::directives())
+            }
             _ => Outcome::OPCODE.into(),
         }
     }
@@ -345,8 +372,8 @@ impl Controllers {
             (0x00, _) if command.namespace() == u32::MAX => return Outcome::NAMESPACE.into(),
             // An inactive namespace is all zeroes.
             (0x00, None) => vec![0; data::IDENTIFY],
-            (0x00, Some(Namespace { user, uuid, size })) => {
-                data::namespace(size >> data::BLOCK_LOG, user.read_only, &uuid.0)
+            (0x00, Some(Namespace { user, uuid, size, handles })) => {
+                data::namespace(size >> data::BLOCK_LOG, user.read_only, *handles > 0, &uuid.0)
             }
             (0x01, _) => data::controller(&ControllerData {
                 id: number,
@@ -355,6 +382,7 @@ impl Controllers {
                 serial: subsystem.serial(),
                 keep_alive: KEEP_ALIVE,
                 events: EVENTS,
+                places: controller.places(),
             }),
             (0x02, _) if command.namespace() >= u32::MAX - 1 => return Outcome::NAMESPACE.into(),
             (0x02, _) => data::active(controller.namespaces.keys().copied(), command.namespace()),
@@ -385,8 +413,11 @@ impl Controllers {
                 controller.told &= keeps_event;
                 data::changed(std::mem::take(&mut controller.changed).into_iter())
             }
-            0x05 => data::effects(),
-            _ => return Outcome::LOG.into(),
+            0x05 => data::effects(controller.places()),
+            number => match controller.placement_page(number, command.dword(11) >> 16) {
+                Some(page) => page,
+                None => return Outcome::LOG.into(),
+            },
         };
         let Some(rest) = usize::try_from(offset).ok().and_then(|offset| page.get(offset..)) else {
             return Outcome::FIELD.into();
@@ -401,6 +432,18 @@ impl Controller {
     /// CC.EN (Base 3.1.3.5).
     pub(crate) fn is_enabled(&self) -> bool {
         self.configuration & 1 != 0
+    }
+
+    /// Whether writes to a namespace can name placement handles.
+    fn places(&self) -> bool {
+        self.namespaces.values().any(|one| one.handles > 0)
+    }
+
+    /// A log page of data placement, of the endurance group. All namespaces are on one drive.
+    fn placement_page(&self, number: u32, group: u32) -> Option<Vec<u8>> {
+        let namespace = self.namespaces.values().find(|one| one.handles > 0);
+        let placement = namespace.filter(|_| group == ENDURANCE_GROUP.into())?;
+        placement::log_page(number, &placement.user.target.placement()?)
     }
 
     /// Property Get (Base 6.5).
@@ -459,6 +502,10 @@ impl Controller {
             0x07 if !self.discovers => Reply::with(Self::queues(u32::MAX)),
             0x0B => Reply::with(self.notices.into()),
             0x0F => Reply::with(self.keep_alive.into()),
+            // Flexible data placement: on, the first configuration (TP4146).
+            0x1D if self.places() && command.dword(11) & 0xFFFF == ENDURANCE_GROUP.into() => {
+                Reply::with(1)
+            }
             _ => Outcome::FIELD.into(),
         }
     }

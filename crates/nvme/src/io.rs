@@ -40,7 +40,7 @@ pub(crate) fn objection(command: &Command, namespace: Option<&Namespace>) -> Opt
         io::WRITE | io::WRITE_ZEROES | io::DATASET if namespace.user.read_only => {
             Some(Outcome::PROTECTED)
         }
-        io::READ if place != Place::Units => Some(Outcome::DESCRIPTOR),
+        io::READ | io::MANAGEMENT if place != Place::Units => Some(Outcome::DESCRIPTOR),
         io::WRITE | io::DATASET if place == Place::Unknown => Some(Outcome::DESCRIPTOR),
         io::READ | io::WRITE if length(command).0 > TRANSFER.into() => Some(Outcome::FIELD),
         io::READ | io::WRITE if length(command).0 != described.into() => Some(Outcome::LENGTH),
@@ -50,7 +50,7 @@ pub(crate) fn objection(command: &Command, namespace: Option<&Namespace>) -> Opt
         {
             Some(Outcome::LENGTH)
         }
-        io::READ | io::WRITE | io::DATASET | io::FLUSH | io::WRITE_ZEROES => None,
+        io::READ | io::WRITE | io::DATASET | io::FLUSH | io::WRITE_ZEROES | io::MANAGEMENT => None,
         _ => Some(Outcome::OPCODE),
     }
 }
@@ -67,16 +67,17 @@ where
     Completion::of(Arc::<Mailbox>::clone(mailbox), number)
 }
 
-/// Submits a command without [`objection`] to a target. The result arrives in `mailbox` under `number`. `buffer` is the
+/// Submits a command without [`objection`] to the target of `namespace`. The result arrives in `mailbox` under `number`. `buffer` is the
 /// command's data, or memory for the data of a read.
 pub(crate) fn submit(
     command: &Command,
-    target: &Arc<dyn BlockTarget>,
+    namespace: &Namespace,
     buffer: Option<Buffer>,
     number: u64,
     mailbox: &Arc<Mailbox>,
     usage: &mut Usage,
 ) {
+    let target = &namespace.user.target;
     let (offset, length) = (bytes(command.quad(10)), length(command));
     let fua = command.dword(12) & FUA != 0;
     if command.opcode() == io::READ {
@@ -91,7 +92,8 @@ pub(crate) fn submit(
             (usage.writes, usage.bytes_written) =
                 (usage.writes + 1, usage.bytes_written + length.0);
             let buffer = buffer.expect("a write comes with its data");
-            Request::Write { offset, buffer, fua, done }
+            let handle = namespace.handle(command);
+            Request::Write { offset, buffer, fua, handle, done }
         }
         io::WRITE_ZEROES => {
             let no_hole = command.dword(12) & DEALLOCATE == 0;

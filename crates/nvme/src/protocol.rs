@@ -6,6 +6,7 @@
 pub mod command;
 pub mod data;
 pub mod pdu;
+pub mod placement;
 
 /// Bytes of in-capsule data, at most. Admin queues must take 8192 (TCP 3.5.1.1).
 pub const IN_CAPSULE: usize = 8192;

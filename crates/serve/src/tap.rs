@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thermocline_target::{
-    BlockTarget, Completion, Export, Extent, Info, Property, Request, Snapshot, UnderWay,
+    BlockTarget, Completion, Export, Extent, Info, Placement, Property, Request, Snapshot, UnderWay,
 };
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
@@ -289,6 +289,10 @@ impl BlockTarget for Tapped {
 
     fn snapshots(&self) -> Vec<Snapshot> {
         self.target.snapshots()
+    }
+
+    fn placement(&self) -> Option<Placement> {
+        self.target.placement()
     }
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {

@@ -86,8 +86,8 @@ impl BlockTarget for Watched {
             Request::Read { offset, buffer, done } => {
                 Request::Read { offset, buffer, done: self.noted(true, moved, done) }
             }
-            Request::Write { offset, buffer, fua, done } => {
-                Request::Write { offset, buffer, fua, done: self.noted(true, moved, done) }
+            Request::Write { offset, buffer, fua, handle, done } => {
+                Request::Write { offset, buffer, fua, handle, done: self.noted(true, moved, done) }
             }
             Request::Flush { done } => Request::Flush { done: self.noted(false, (0, 0), done) },
             Request::Trim { offset, length, done } => {

@@ -182,7 +182,7 @@ impl Suite<'_> {
         let buffer = Buffer::from_bytes(bytes);
         self.change(&|done| {
             let buffer = Buffer::from_bytes(&buffer);
-            Request::Write { offset: Bytes(offset), buffer, fua, done }
+            Request::Write { offset: Bytes(offset), buffer, fua, handle: 0, done }
         })
     }
 

@@ -6,7 +6,8 @@ use thermocline_types::Bytes;
 
 use crate::ranges::{Access, Change, Ranges};
 use crate::{
-    BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Property, Request, Snapshot,
+    BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Placement, Property, Request,
+    Snapshot,
 };
 
 /// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target of larger logical
@@ -96,6 +97,10 @@ impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
     fn snapshots(&self) -> Vec<Snapshot> {
         self.shared.inner.snapshots()
     }
+
+    fn placement(&self) -> Option<Placement> {
+        self.shared.inner.placement()
+    }
 }
 
 /// Of `extents`, those `length` bytes that begin at byte `skip`.
@@ -136,12 +141,12 @@ impl<T: BlockTarget + 'static> Shared<T> {
     /// Carries out a change whose blocks are its `own` until it is complete.
     fn change(self: Arc<Self>, own: Change, change: Request, whole: bool) {
         match change {
-            Request::Write { offset, buffer, fua, done } => {
+            Request::Write { offset, buffer, fua, handle, done } => {
                 let done = done.ending(own);
                 if whole {
-                    self.inner.submit(Request::Write { offset, buffer, fua, done });
+                    self.inner.submit(Request::Write { offset, buffer, fua, handle, done });
                 } else {
-                    self.write_part(offset, &buffer, fua, done);
+                    self.write_part(offset, &buffer, (fua, handle), done);
                 }
             }
             Request::Trim { offset, length, done } => {
@@ -163,7 +168,13 @@ impl<T: BlockTarget + 'static> Shared<T> {
     }
 
     /// Writes whole blocks: `bytes`, padded with the current contents.
-    fn write_part(self: &Arc<Self>, offset: Bytes, bytes: &[u8], fua: bool, done: Completion<()>) {
+    fn write_part(
+        self: &Arc<Self>,
+        offset: Bytes,
+        bytes: &[u8],
+        (fua, handle): (bool, u16),
+        done: Completion<()>,
+    ) {
         let start = offset.0 / self.block * self.block;
         let end = offset.0 + bytes.len() as u64;
         let last = (end - 1) / self.block * self.block;
@@ -179,7 +190,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
             Ok(kept) => {
                 keep_around(&mut around, from..to, shared.block as usize, &kept);
                 let offset = Bytes(start);
-                shared.inner.submit(Request::Write { offset, buffer: around, fua, done });
+                shared.inner.submit(Request::Write { offset, buffer: around, fua, handle, done });
             }
         });
         let join = Join::new(reads, write);
@@ -214,7 +225,7 @@ impl<T: BlockTarget + 'static> Shared<T> {
         let join = Join::new(pieces.len() as u64 + u64::from(from < to), all);
         for piece in pieces {
             let zeros = Buffer::zeroed((piece.end - piece.start) as usize);
-            self.write_part(Bytes(piece.start), &zeros, fua, join.part(piece.start));
+            self.write_part(Bytes(piece.start), &zeros, (fua, 0), join.part(piece.start));
         }
         if from < to {
             self.inner.submit(body(Bytes(from), Bytes(to - from), join.part(from)));

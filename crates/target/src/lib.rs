@@ -91,6 +91,23 @@ pub struct Snapshot {
     pub name: String,
 }
 
+/// Placement handles of a drive, and what it counts since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Handles that writes can name, from 0 on.
+    pub handles: u16,
+    /// Bytes of a reclaim unit.
+    pub unit: Bytes,
+    /// Whether relocated data of a handle stays apart from that of others.
+    pub stay_apart: bool,
+    /// Bytes that hosts wrote.
+    pub host_written: Bytes,
+    /// Bytes that were written to the media.
+    pub media_written: Bytes,
+    /// Bytes of the media that were erased.
+    pub erased: Bytes,
+}
+
 /// A block device, for any number of threads.
 ///
 /// Requests in flight at the same time may be carried out in any order. After overlapping writes, each logical block
@@ -120,6 +137,12 @@ pub trait BlockTarget: Send + Sync {
         Vec::new()
     }
 
+    /// The placement handles of the drive below, and what the drive counts. `None` by default: it has no handles, or
+    /// they are not for hosts.
+    fn placement(&self) -> Option<Placement> {
+        None
+    }
+
     /// The same bytes in logical blocks of one byte, if concurrent changes through both targets are safe. `None` by
     /// default: then wrap the target in [`Granular`], and make all changes through the wrapper.
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {
@@ -142,6 +165,10 @@ impl<T: BlockTarget + ?Sized> BlockTarget for Arc<T> {
 
     fn snapshots(&self) -> Vec<Snapshot> {
         (**self).snapshots()
+    }
+
+    fn placement(&self) -> Option<Placement> {
+        (**self).placement()
     }
 
     fn at_any_byte(&self) -> Option<Arc<dyn BlockTarget>> {

@@ -113,6 +113,8 @@ pub enum Request {
         buffer: Buffer,
         /// Whether it must be durable when complete.
         fua: bool,
+        /// The placement handle, below [`Placement::handles`](crate::Placement::handles); 0 without one.
+        handle: u16,
         /// Called when written.
         done: Completion<()>,
     },

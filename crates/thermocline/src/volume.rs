@@ -69,7 +69,8 @@ impl Volume {
         let mut at = self.within(offset, data.len() as u64)?;
         for part in data.chunks(TRANSFER) {
             let buffer = Buffer::from_bytes(part);
-            let write = |done| Request::Write { offset: Bytes(at), buffer, fua: false, done };
+            let write =
+                |done| Request::Write { offset: Bytes(at), buffer, fua: false, handle: 0, done };
             self.wait(at, write)?;
             at += part.len() as u64;
         }

@@ -153,7 +153,13 @@ impl<T: Payloads> Volume<T> {
             OP_WRITE => {
                 let mut buffer = self.pool.take(held as usize);
                 self.transport.take(tag, &mut buffer).map_err(|_| Errno::IO)?;
-                Request::Write { offset, buffer, fua, done: Completion::of(owner, number) }
+                Request::Write {
+                    offset,
+                    buffer,
+                    fua,
+                    handle: 0,
+                    done: Completion::of(owner, number),
+                }
             }
             OP_FLUSH => Request::Flush { done: Completion::of(owner, number) },
             OP_DISCARD => Request::Trim { offset, length, done: Completion::of(owner, number) },

@@ -187,7 +187,13 @@ impl Device {
             }
             Ask::Write(Place { offset, .. }) => {
                 let done = Completion::of(mailbox, number);
-                target.submit(Request::Write { offset: Bytes(*offset), buffer, fua, done });
+                target.submit(Request::Write {
+                    offset: Bytes(*offset),
+                    buffer,
+                    fua,
+                    handle: 0,
+                    done,
+                });
             }
             Ask::Flush => target.submit(Request::Flush { done: Completion::of(mailbox, number) }),
             Ask::Trim(places) => {

@@ -174,7 +174,13 @@ fn a_byte_and_a_sector_that_are_written_side_by_side_are_both_there() {
         disk.write(1, &[1], byte);
         (0..rng.below(3)).for_each(|_| _ = target.step(&mut rng));
         let buffer = Buffer::from_bytes(&[2; 512]);
-        sectors.submit(Request::Write { offset: Bytes(0), buffer, fua: false, done: sector });
+        sectors.submit(Request::Write {
+            offset: Bytes(0),
+            buffer,
+            fua: false,
+            handle: 0,
+            done: sector,
+        });
         while target.step(&mut rng) {}
         assert_eq!((byte_done.try_recv(), sector_done.try_recv()), (Ok(Ok(())), Ok(Ok(()))));
         let (sender, receiver) = channel();

@@ -18,6 +18,8 @@ pub mod admin {
     pub const EVENT: u8 = 0x0C;
     /// Keep Alive.
     pub const KEEP_ALIVE: u8 = 0x18;
+    /// Directive Receive.
+    pub const DIRECTIVE: u8 = 0x1A;
 }
 
 /// Opcodes of I/O commands (NVM 3, figure 12).
@@ -32,6 +34,8 @@ pub mod io {
     pub const WRITE_ZEROES: u8 = 0x08;
     /// Dataset Management.
     pub const DATASET: u8 = 0x09;
+    /// I/O Management Receive (TP4146).
+    pub const MANAGEMENT: u8 = 0x12;
 }
 
 /// Types of the fabrics command (Base 6, figure 383).
@@ -121,6 +125,12 @@ impl Command {
     #[must_use]
     pub fn length(&self) -> u32 {
         self.dword(8)
+    }
+
+    /// The placement identifier of a write (TP4146): directive type 2 in dword 12, its value in dword 13.
+    #[must_use]
+    pub fn placement(&self) -> Option<u16> {
+        (self.dword(12) >> 20 & 0xF == 2).then_some((self.dword(13) >> 16) as u16)
     }
 
     /// Whether it sends data to the controller (Base 3.3.3.1, the lowest bits of an opcode).

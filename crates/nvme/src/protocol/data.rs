@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::placement::ENDURANCE_GROUP;
 use super::{IN_CAPSULE, QUEUE, TRANSFER_PAGES_LOG};
 
 /// Bytes of an Identify data structure.
@@ -38,38 +39,40 @@ pub struct ControllerData<'a> {
     pub keep_alive: u16,
     /// Asynchronous event requests held at once.
     pub events: u8,
+    /// Whether writes can name placement handles.
+    pub places: bool,
 }
 
-struct Fields(Vec<u8>);
+pub(super) struct Fields(pub(super) Vec<u8>);
 
 impl Fields {
-    fn new(len: usize) -> Fields {
+    pub(super) fn new(len: usize) -> Fields {
         Fields(vec![0; len])
     }
 
-    fn put(&mut self, at: usize, bytes: &[u8]) -> &mut Self {
+    pub(super) fn put(&mut self, at: usize, bytes: &[u8]) -> &mut Self {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
         self
     }
 
-    fn byte(&mut self, at: usize, value: u8) -> &mut Self {
+    pub(super) fn byte(&mut self, at: usize, value: u8) -> &mut Self {
         self.put(at, &[value])
     }
 
-    fn word(&mut self, at: usize, value: u16) -> &mut Self {
+    pub(super) fn word(&mut self, at: usize, value: u16) -> &mut Self {
         self.put(at, &value.to_le_bytes())
     }
 
-    fn dword(&mut self, at: usize, value: u32) -> &mut Self {
+    pub(super) fn dword(&mut self, at: usize, value: u32) -> &mut Self {
         self.put(at, &value.to_le_bytes())
     }
 
-    fn quad(&mut self, at: usize, value: u64) -> &mut Self {
+    pub(super) fn quad(&mut self, at: usize, value: u64) -> &mut Self {
         self.put(at, &value.to_le_bytes())
     }
 
     /// A text, cut off or filled up to `len` bytes.
-    fn text(&mut self, at: usize, len: usize, text: &str, fill: u8) -> &mut Self {
+    pub(super) fn text(&mut self, at: usize, len: usize, text: &str, fill: u8) -> &mut Self {
         self.0[at..at + len].fill(fill);
         let text = text.as_bytes();
         self.put(at, &text[..text.len().min(len)])
@@ -111,13 +114,19 @@ pub fn controller(of: &ControllerData<'_>) -> Vec<u8> {
             .byte(525, 0b101) // VWC: present; no flush of all namespaces.
             .dword(540, NAMESPACE_MAX);
     }
+    if of.places {
+        fields
+            .dword(96, 1 << 4 | 1 << 19) // CTRATT: endurance groups, flexible data placement.
+            .word(256, 1 << 5) // OACS: directives.
+            .word(340, ENDURANCE_GROUP); // ENDGIDMAX
+    }
     fields.0
 }
 
 /// Identify Namespace (NVM 4.1.5.1, figure 97) of `blocks` logical blocks. Namespaces are shared, and best written in
-/// 4096 bytes. Deallocated blocks read as zeroes.
+/// 4096 bytes. Deallocated blocks read as zeroes. `places`: whether writes can name placement handles.
 #[must_use]
-pub fn namespace(blocks: u64, read_only: bool, id: &[u8; 16]) -> Vec<u8> {
+pub fn namespace(blocks: u64, read_only: bool, places: bool, id: &[u8; 16]) -> Vec<u8> {
     let mut fields = Fields::new(IDENTIFY);
     fields.quad(0, blocks).quad(8, blocks).quad(16, blocks);
     fields
@@ -128,6 +137,9 @@ pub fn namespace(blocks: u64, read_only: bool, id: &[u8; 16]) -> Vec<u8> {
         fields.word(at, (4096 >> BLOCK_LOG) - 1); // NPWG, NPWA, NPDG, NPDA, NOWS
     }
     fields.byte(99, read_only.into()).put(104, id).byte(130, BLOCK_LOG);
+    if places {
+        fields.word(102, ENDURANCE_GROUP);
+    }
     fields.0
 }
 
@@ -203,7 +215,7 @@ pub fn changed(all: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
 
 /// Commands Supported and Effects (Base 5.16.1.6).
 #[must_use]
-pub fn effects() -> Vec<u8> {
+pub fn effects(places: bool) -> Vec<u8> {
     use super::command::{admin, io};
     let mut fields = Fields::new(4096);
     let known = [
@@ -217,6 +229,10 @@ pub fn effects() -> Vec<u8> {
     ];
     for opcode in known {
         fields.dword(4 * usize::from(opcode), 1);
+    }
+    if places {
+        fields.dword(4 * usize::from(admin::DIRECTIVE), 1);
+        fields.dword(1024 + 4 * usize::from(io::MANAGEMENT), 1);
     }
     for opcode in [io::FLUSH, io::READ] {
         fields.dword(1024 + 4 * usize::from(opcode), 1);

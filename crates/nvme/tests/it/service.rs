@@ -1,12 +1,12 @@
 //! What a host gets.
 
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 use thermocline_nvme::protocol::DISCOVERY;
 use thermocline_nvme::protocol::command::{admin, fabrics, io};
 use thermocline_target::{
-    BlockTarget, Buffer, Completion, Info, Memory, Request, TargetError, conformance,
+    BlockTarget, Buffer, Completion, Info, Memory, Placement, Request, TargetError, conformance,
 };
 use thermocline_types::Bytes;
 
@@ -36,7 +36,7 @@ fn large_transfers_wait_for_memory_and_not_for_ever() {
         if number % 2 == 0 {
             let done = Completion::new(move |result| told.send(result).unwrap());
             let buffer = Buffer::from_bytes(&vec![7; length]);
-            disk.submit(Request::Write { offset: Bytes(0), buffer, fua: false, done });
+            disk.submit(Request::Write { offset: Bytes(0), buffer, fua: false, handle: 0, done });
         } else {
             let done = Completion::new(move |result: Result<Buffer, _>| {
                 told.send(result.map(drop)).unwrap();
@@ -185,7 +185,7 @@ fn a_stop_ends_connections() {
     let write = |told: std::sync::mpsc::Sender<_>| {
         let done = Completion::new(move |result| told.send(result).unwrap());
         let buffer = Buffer::from_bytes(&[1; 512]);
-        disk.submit(Request::Write { offset: Bytes(0), buffer, fua: false, done });
+        disk.submit(Request::Write { offset: Bytes(0), buffer, fua: false, handle: 0, done });
     };
     let (told, answers) = channel();
     write(told.clone());
@@ -193,4 +193,74 @@ fn a_stop_ends_connections() {
     running.server.stop();
     write(told);
     assert_eq!(answers.recv(), Ok(Err(TargetError::Gone)), "nobody is there any more");
+}
+
+/// A drive with handles, and the handle of each write.
+struct Placed(Memory, Mutex<Vec<u16>>);
+
+impl BlockTarget for Placed {
+    fn info(&self) -> Info {
+        self.0.info()
+    }
+
+    fn submit(&self, request: Request) {
+        if let Request::Write { handle, .. } = request {
+            self.1.lock().unwrap().push(handle);
+        }
+        self.0.submit(request);
+    }
+
+    fn placement(&self) -> Option<Placement> {
+        let written = Bytes(512 * self.1.lock().unwrap().len() as u64);
+        let (host_written, media_written) = (written, Bytes(2 * written.0));
+        let (unit, erased) = (Bytes(1 << 20), Bytes(0));
+        let handles =
+            Placement { handles: 4, unit, stay_apart: true, host_written, media_written, erased };
+        Some(handles)
+    }
+}
+
+#[test]
+fn writes_name_placement_handles_and_hosts_see_what_the_drive_counts() {
+    let target = Arc::new(Placed(Memory::new(Bytes(3 << 19), Bytes(512)), Mutex::default()));
+    let running = Running::serve(&(Arc::clone(&target) as Arc<dyn BlockTarget>));
+    let mut host = running.host();
+    let main = running.namespace(&mut host, "main");
+    assert_eq!(host.identify(1, 0).unwrap()[98], 1 << 3, "flexible data placement");
+    assert_eq!(host.identify(0, main).unwrap()[102], 1, "the endurance group");
+    let feature = Entry::new(admin::GET_FEATURES, 0).dword(10, 0x1D).dword(11, 1);
+    assert_eq!(host.admin.call(&feature, &[]).unwrap().0, 1, "it is on");
+    let page = |host: &mut Host, number: u32, bytes: u32| {
+        let log = Entry::new(admin::LOG_PAGE, 0).data(bytes as usize, false);
+        let log = log.dword(10, number | (bytes / 4 - 1) << 16).dword(11, 1 << 16);
+        host.admin.call(&log, &[]).map(|(_, data)| data)
+    };
+    assert_eq!(page(&mut host, 0x20, 96).unwrap()[24], 4, "handles");
+    assert_eq!(host.log(0x20, 96), Err(0x4109), "of another endurance group");
+    let mut queue = host.queue(1, true).unwrap();
+    let receive = Entry::new(io::MANAGEMENT, main).data(144, false).dword(10, 1).dword(11, 35);
+    let status = queue.call(&receive, &[]).unwrap().1;
+    assert_eq!((status[14], status[16 + 3 * 32]), (4, 3), "identifiers");
+    let unknown = Entry::new(io::MANAGEMENT, main).data(144, false).dword(10, 2).dword(11, 35);
+    assert_eq!(queue.call(&unknown, &[]), Err(0x4002));
+    for (kind, value) in [(0, 3), (2, 3), (2, 9), (2, 0)] {
+        let write = Entry::new(io::WRITE, main).blocks(0, 1).data(512, true);
+        let write = write.dword(12, kind << 20).dword(13, value << 16);
+        queue.call(&write, &[0; 512]).unwrap();
+    }
+    assert_eq!(*target.1.lock().unwrap(), [0, 3, 0, 0], "one that does not exist is the default");
+    let statistics = page(&mut host, 0x22, 64).unwrap();
+    assert_eq!((statistics[1], statistics[17]), (8, 16), "2048 and 4096 bytes");
+    running.server.stop();
+}
+
+#[test]
+fn a_drive_without_handles_has_no_pages_of_placement() {
+    let running = Running::start();
+    let mut host = running.host();
+    assert_eq!(host.identify(1, 0).unwrap()[98], 0);
+    let log = Entry::new(admin::LOG_PAGE, 0).data(64, false);
+    let log = log.dword(10, 0x22 | 15 << 16).dword(11, 1 << 16);
+    assert_eq!(host.admin.call(&log, &[]), Err(0x4109));
+    running.server.stop();
 }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_ftl::placement::Policy;
 use thermocline_nand::{Counters, Drive, Tagger};
-use thermocline_target::{BlockTarget, Clock, Features, Info, Request, TargetError};
+use thermocline_target::{BlockTarget, Clock, Features, Info, Placement, Request, TargetError};
 use thermocline_types::{
     Bytes, Class, DeviceId, Op, Request as DriveRequest, StreamId, TenantId, Time, Version,
 };
@@ -51,6 +51,27 @@ pub struct BareVolume {
     shared: Arc<Shared>,
     state: Arc<VolumeState>,
     start: Bytes,
+    /// Handles that hosts may name; `None` where the layer names them.
+    handles: Option<DriveHandles>,
+}
+
+/// The placement handles of a drive.
+#[derive(Clone, Copy)]
+struct DriveHandles {
+    count: u16,
+    unit: Bytes,
+    stay_apart: bool,
+}
+
+impl DriveHandles {
+    /// Of the drive of `settings`, if writes go to it as hosts place them.
+    fn of(settings: &Settings, drive: &Drive) -> Result<Option<DriveHandles>, MediaError> {
+        let count = drive.placement_handles();
+        let is_raw = matches!(settings.pool.layer(), ServedLayer::Log | ServedLayer::Raw);
+        let stay_apart = settings.profile()?.fdp.is_some_and(|fdp| fdp.persistently_isolated);
+        let handles = DriveHandles { count, unit: drive.cut().unit(), stay_apart };
+        Ok((is_raw && count > 1).then_some(handles))
+    }
 }
 
 /// A request on its way.
@@ -62,6 +83,8 @@ struct Ask {
     fua: bool,
     /// The number of its volume.
     volume: u32,
+    /// The placement handle that the host named, or 0.
+    handle: u16,
     asked: Asked,
 }
 
@@ -74,7 +97,7 @@ enum What {
 
 /// Rule for the placement handles of writes.
 enum Tags {
-    First,
+    Host,
     Volume,
     Policy(Box<Tagger>),
 }
@@ -98,7 +121,7 @@ impl BareDrive {
             )));
         }
         let tags = match settings.pool.layer() {
-            ServedLayer::Log | ServedLayer::Raw => Tags::First,
+            ServedLayer::Log | ServedLayer::Raw => Tags::Host,
             ServedLayer::Tag => Tags::Volume,
             ServedLayer::TagAuto => {
                 let handles = drive.placement_handles().min(u8::MAX.into()) as u8;
@@ -106,6 +129,7 @@ impl BareDrive {
                 Tags::Policy(Box::new(Tagger::new(policy, handles, drive.cut())))
             }
         };
+        let handles = DriveHandles::of(settings, &drive)?;
         let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
         let storage = settings.simulated(drive, access)?;
         let capacity = storage.layout().size();
@@ -118,7 +142,7 @@ impl BareDrive {
         let volumes = volumes.into_iter().zip(1..).map(|((name, start, length), id)| {
             let blocks = length.0 / Bytes::BLOCK.0;
             let state = VolumeState::new(VolumeId(id), name, blocks, Clock::default());
-            BareVolume { shared: Arc::clone(&shared), state: Arc::new(state), start }
+            BareVolume { shared: Arc::clone(&shared), state: Arc::new(state), start, handles }
         });
         let volumes = volumes.collect();
         let worker = Worker::new(storage, tags, Arc::clone(&shared));
@@ -143,9 +167,7 @@ impl BareDrive {
     /// Bytes through the drive since it was opened; `None` when it has stopped.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
-        let (sender, receiver) = mpsc::channel();
-        self.shared.push(Job::Look(sender));
-        receiver.recv().ok()
+        self.shared.counters()
     }
 
     /// Requests to all volumes since the drive was opened.
@@ -197,6 +219,13 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes through the drive since it was opened; `None` when it has stopped.
+    fn counters(&self) -> Option<Counters> {
+        let (sender, receiver) = mpsc::channel();
+        self.push(Job::Look(sender));
+        receiver.recv().ok()
+    }
+
     /// A job that comes after the end is dropped, which answers it.
     fn push(&self, job: Job) {
         if let Some(queue) = &mut *self.queue() {
@@ -235,7 +264,19 @@ impl BlockTarget for BareVolume {
         }
     }
 
+    fn placement(&self) -> Option<Placement> {
+        let DriveHandles { count: handles, unit, stay_apart } = self.handles?;
+        let Counters { host_written, media_total, erased, .. } = self.shared.counters()?;
+        let bytes = [host_written, media_total, erased].map(Bytes);
+        let [host_written, media_written, erased] = bytes;
+        Some(Placement { handles, unit, stay_apart, host_written, media_written, erased })
+    }
+
     fn submit(&self, request: Request) {
+        let handle = match request {
+            Request::Write { handle, .. } => handle,
+            _ => 0,
+        };
         let tally = Tally::begin(&self.state, &request);
         if let Err(error) = request.check(&self.info()) {
             tally.end(false);
@@ -255,7 +296,7 @@ impl BlockTarget for BareVolume {
             Request::WriteZeroes { fua, done, .. } => (What::Zero, fua, Done::Nothing(done)),
         };
         let (at, volume) = (self.start + offset, self.state.id.0);
-        let ask = Ask { what, at, length, fua, volume, asked: Asked { tally, done } };
+        let ask = Ask { what, at, length, fua, volume, handle, asked: Asked { tally, done } };
         self.shared.push(Job::Ask(ask));
     }
 }
@@ -317,7 +358,7 @@ impl Worker {
     }
 
     fn begin(&mut self, ask: Ask) {
-        let Ask { what, at, length, fua, volume, asked } = ask;
+        let Ask { what, at, length, fua, volume, handle, asked } = ask;
         self.numbers += 1;
         let number = self.numbers;
         let under_way = UnderWay { left: 0, failed: false, fua, asked };
@@ -326,7 +367,7 @@ impl Worker {
             return self.flush(number);
         }
         let class = match what {
-            What::Write(_) => self.class(volume, at, length),
+            What::Write(_) => self.class((volume, handle), at, length),
             _ => Class(0),
         };
         // The storage takes no command across the end of a unit.
@@ -370,10 +411,11 @@ impl Worker {
     }
 
     /// The handle of a write.
-    fn class(&mut self, volume: u32, at: Bytes, length: Bytes) -> Class {
+    fn class(&mut self, (volume, handle): (u32, u16), at: Bytes, length: Bytes) -> Class {
+        let of = |number: u32| Class(number.min(u8::MAX.into()) as u8);
         match &mut self.tags {
-            Tags::First => Class(0),
-            Tags::Volume => Class((volume - 1).min(u8::MAX.into()) as u8),
+            Tags::Host => of(handle.into()),
+            Tags::Volume => of(volume - 1),
             Tags::Policy(tagger) => {
                 let request = DriveRequest {
                     at: Time::ZERO,

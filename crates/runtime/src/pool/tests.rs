@@ -71,7 +71,7 @@ fn volumes_on_a_file_outlive_the_pool() {
     let volume = pool.create_volume(name("v"), 2000).expect("room");
     let bytes: Vec<u8> = (0..600_u32 * 4096).map(|byte| (byte / 4096) as u8 ^ byte as u8).collect();
     let buffer = Memory4k::from_bytes(&bytes);
-    let write = |done| Request::Write { offset: Bytes(4096), buffer, fua: false, done };
+    let write = |done| Request::Write { offset: Bytes(4096), buffer, fua: false, handle: 0, done };
     wait(&volume, write).expect("it is written, in three pieces");
     pool.close().expect("nothing fails");
     let driver = Driver::open(config.clone(), Box::new(open()) as AnyStorage)
@@ -119,7 +119,7 @@ fn many_threads_write_at_once_beyond_every_queue() {
                     let done = Completion::new(move |result| sender.send(result).expect("heard"));
                     let offset = Bytes((thread * 1024 + index) * 4096);
                     let buffer = Memory4k::from_bytes(&[thread as u8 + 1; 4096]);
-                    volume.submit(Request::Write { offset, buffer, fua: false, done });
+                    volume.submit(Request::Write { offset, buffer, fua: false, handle: 0, done });
                 }
                 drop(sender);
                 assert!(receiver.iter().all(|result| result.is_ok()));
@@ -134,7 +134,8 @@ fn many_threads_write_at_once_beyond_every_queue() {
 
 fn write(volume: &Volume, block: u64, fua: bool) {
     let (offset, buffer) = (Bytes(block * 4096), Memory4k::zeroed(4096));
-    wait(volume, |done| Request::Write { offset, buffer, fua, done }).expect("it is written");
+    wait(volume, |done| Request::Write { offset, buffer, fua, handle: 0, done })
+        .expect("it is written");
 }
 
 fn at_risk(pool: &Pool) -> u64 {
@@ -241,7 +242,13 @@ fn write_many(volume: &Volume, count: u64) -> std::sync::mpsc::Receiver<bool> {
             // Whoever asked may have heard enough.
             let _ = sender.send(result.is_ok());
         });
-        volume.submit(Request::Write { offset: Bytes(index * 4096), buffer, fua: false, done });
+        volume.submit(Request::Write {
+            offset: Bytes(index * 4096),
+            buffer,
+            fua: false,
+            handle: 0,
+            done,
+        });
     }
     receiver
 }
@@ -395,7 +402,7 @@ impl Client {
             }
         });
         let buffer = Memory4k::zeroed(4096);
-        client.volume.submit(Request::Write { offset, buffer, fua: false, done });
+        client.volume.submit(Request::Write { offset, buffer, fua: false, handle: 0, done });
     }
 }
 
@@ -444,6 +451,7 @@ fn a_pool_is_opened_again_under_its_clients() {
             offset: Bytes(block * 4096),
             buffer: bytes,
             fua: false,
+            handle: 0,
             done,
         });
     };

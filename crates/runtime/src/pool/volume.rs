@@ -112,7 +112,7 @@ impl BlockTarget for Volume {
                 let read = |extent, into| HostRequest::Read { extent, into };
                 self.in_pieces(extent, &buffer, asked, read);
             }
-            Request::Write { offset, buffer, fua, done } => {
+            Request::Write { offset, buffer, fua, done, .. } => {
                 let extent = self.extent(offset, Bytes(buffer.len() as u64));
                 let write = |extent, data| HostRequest::Write { extent, data, fua, handle: 0 };
                 self.in_pieces(extent, &Buffer::new(buffer), asked(Done::Nothing(done)), write);

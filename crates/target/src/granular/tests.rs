@@ -90,7 +90,7 @@ fn submit<T: BlockTarget>(target: &T, op: Op) -> Receiver<Result<(), TargetError
     target.submit(match op.change {
         Change::Write(byte) => {
             let buffer = Buffer::from_bytes(&vec![byte; length.0 as usize]);
-            Request::Write { offset, buffer, fua: false, done }
+            Request::Write { offset, buffer, fua: false, handle: 0, done }
         }
         Change::Zero => Request::WriteZeroes { offset, length, no_hole: false, fua: false, done },
         Change::Trim => Request::Trim { offset, length, done },
