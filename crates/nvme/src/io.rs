@@ -67,8 +67,8 @@ where
     Completion::of(Arc::<Mailbox>::clone(mailbox), number)
 }
 
-/// Submits a command without [`objection`] to the target of `namespace`. The result arrives in `mailbox` under `number`. `buffer` is the
-/// command's data, or memory for the data of a read.
+/// Submits a command without [`objection`] to the target of `namespace`. The result arrives in `mailbox` under
+/// `number`. `buffer` is the command's data, or memory for the data of a read.
 pub(crate) fn submit(
     command: &Command,
     namespace: &Namespace,

@@ -16,7 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thermocline_target::{
-    BlockTarget, Completion, Export, Extent, Info, Placement, Property, Request, Snapshot, UnderWay,
+    BlockTarget, Completion, Export, Extent, Info, PlacementHandles, Property, Request, Snapshot,
+    UnderWay,
 };
 use thermocline_types::{self as types, Bytes, Op, StreamId, TenantId, Time};
 use thermocline_workload::trace;
@@ -291,7 +292,7 @@ impl BlockTarget for Tapped {
         self.target.snapshots()
     }
 
-    fn placement(&self) -> Option<Placement> {
+    fn placement(&self) -> Option<PlacementHandles> {
         self.target.placement()
     }
 

@@ -6,8 +6,8 @@ use thermocline_types::Bytes;
 
 use crate::ranges::{Access, Change, Ranges};
 use crate::{
-    BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, Placement, Property, Request,
-    Snapshot,
+    BlockTarget, Buffer, BufferPool, Completion, Extent, Info, Join, PlacementHandles, Property,
+    Request, Snapshot,
 };
 
 /// Serves requests in whole grains, such as sectors of 512 bytes or single bytes, over a target of larger logical
@@ -98,7 +98,7 @@ impl<T: BlockTarget + 'static> BlockTarget for Granular<T> {
         self.shared.inner.snapshots()
     }
 
-    fn placement(&self) -> Option<Placement> {
+    fn placement(&self) -> Option<PlacementHandles> {
         self.shared.inner.placement()
     }
 }

@@ -93,7 +93,7 @@ pub struct Snapshot {
 
 /// Placement handles of a drive, and what it counts since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct PlacementHandles {
     /// Handles that writes can name, from 0 on.
     pub handles: u16,
     /// Bytes of a reclaim unit.
@@ -139,7 +139,7 @@ pub trait BlockTarget: Send + Sync {
 
     /// The placement handles of the drive below, and what the drive counts. `None` by default: it has no handles, or
     /// they are not for hosts.
-    fn placement(&self) -> Option<Placement> {
+    fn placement(&self) -> Option<PlacementHandles> {
         None
     }
 
@@ -167,7 +167,7 @@ impl<T: BlockTarget + ?Sized> BlockTarget for Arc<T> {
         (**self).snapshots()
     }
 
-    fn placement(&self) -> Option<Placement> {
+    fn placement(&self) -> Option<PlacementHandles> {
         (**self).placement()
     }
 

@@ -113,7 +113,7 @@ pub enum Request {
         buffer: Buffer,
         /// Whether it must be durable when complete.
         fua: bool,
-        /// The placement handle, below [`Placement::handles`](crate::Placement::handles); 0 without one.
+        /// The placement handle, below [`PlacementHandles::handles`](crate::PlacementHandles::handles); 0 without one.
         handle: u16,
         /// Called when written.
         done: Completion<()>,

@@ -2,7 +2,7 @@
 //!
 //! The placement identifier of a write is the number of its reclaim unit handle.
 
-use thermocline_target::Placement;
+use thermocline_target::PlacementHandles;
 
 use super::data::{BLOCK_LOG, Fields};
 
@@ -19,7 +19,7 @@ const STATUS: usize = 32;
 
 /// The log page of this number, if it is one of data placement.
 #[must_use]
-pub fn log_page(number: u32, of: &Placement) -> Option<Vec<u8>> {
+pub fn log_page(number: u32, of: &PlacementHandles) -> Option<Vec<u8>> {
     Some(match number {
         0x20 => configurations(of),
         0x21 => usage(of),
@@ -31,7 +31,7 @@ pub fn log_page(number: u32, of: &Placement) -> Option<Vec<u8>> {
 }
 
 /// FDP Configurations, page 20h: one, with one reclaim group.
-fn configurations(of: &Placement) -> Vec<u8> {
+fn configurations(of: &PlacementHandles) -> Vec<u8> {
     let handles = usize::from(of.handles);
     let length = CONFIGURATION + HANDLE * handles;
     let mut fields = Fields::new(HEADER + length);
@@ -52,7 +52,7 @@ fn configurations(of: &Placement) -> Vec<u8> {
 }
 
 /// Reclaim Unit Handle Usage, page 21h: each handle is for hosts.
-fn usage(of: &Placement) -> Vec<u8> {
+fn usage(of: &PlacementHandles) -> Vec<u8> {
     let handles = usize::from(of.handles);
     let mut fields = Fields::new(8 + USAGE * handles);
     fields.word(0, of.handles);
@@ -61,7 +61,7 @@ fn usage(of: &Placement) -> Vec<u8> {
 }
 
 /// FDP Statistics, page 22h: bytes of hosts, bytes to the media, bytes erased.
-fn statistics(of: &Placement) -> Vec<u8> {
+fn statistics(of: &PlacementHandles) -> Vec<u8> {
     let mut fields = Fields::new(64);
     fields.quad(0, of.host_written.0).quad(16, of.media_written.0).quad(32, of.erased.0);
     fields.0
@@ -70,7 +70,7 @@ fn statistics(of: &Placement) -> Vec<u8> {
 /// Reclaim Unit Handle Status, of I/O Management Receive: which identifiers a namespace has. How much of a unit is free
 /// is told as the whole unit: the drive keeps it to itself.
 #[must_use]
-pub fn handles(of: &Placement) -> Vec<u8> {
+pub fn handles(of: &PlacementHandles) -> Vec<u8> {
     let mut fields = Fields::new(HEADER + STATUS * usize::from(of.handles));
     fields.word(14, of.handles);
     for handle in 0..of.handles {
@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    const DRIVE: Placement = Placement {
+    const DRIVE: PlacementHandles = PlacementHandles {
         handles: 8,
         unit: Bytes(6 << 30),
         stay_apart: false,

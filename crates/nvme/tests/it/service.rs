@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use thermocline_nvme::protocol::DISCOVERY;
 use thermocline_nvme::protocol::command::{admin, fabrics, io};
 use thermocline_target::{
-    BlockTarget, Buffer, Completion, Info, Memory, Placement, Request, TargetError, conformance,
+    BlockTarget, Buffer, Completion, Info, Memory, PlacementHandles, Request, TargetError,
+    conformance,
 };
 use thermocline_types::Bytes;
 
@@ -205,17 +206,23 @@ impl BlockTarget for Placed {
 
     fn submit(&self, request: Request) {
         if let Request::Write { handle, .. } = request {
-            self.1.lock().unwrap().push(handle);
+            self.1.lock().expect("no panic").push(handle);
         }
         self.0.submit(request);
     }
 
-    fn placement(&self) -> Option<Placement> {
-        let written = Bytes(512 * self.1.lock().unwrap().len() as u64);
+    fn placement(&self) -> Option<PlacementHandles> {
+        let written = Bytes(512 * self.1.lock().expect("no panic").len() as u64);
         let (host_written, media_written) = (written, Bytes(2 * written.0));
         let (unit, erased) = (Bytes(1 << 20), Bytes(0));
-        let handles =
-            Placement { handles: 4, unit, stay_apart: true, host_written, media_written, erased };
+        let handles = PlacementHandles {
+            handles: 4,
+            unit,
+            stay_apart: true,
+            host_written,
+            media_written,
+            erased,
+        };
         Some(handles)
     }
 }

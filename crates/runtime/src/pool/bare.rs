@@ -12,7 +12,9 @@ use rustc_hash::FxHashMap;
 use thermocline_format::{VolumeId, VolumeName};
 use thermocline_ftl::placement::Policy;
 use thermocline_nand::{Counters, Drive, Tagger};
-use thermocline_target::{BlockTarget, Clock, Features, Info, Placement, Request, TargetError};
+use thermocline_target::{
+    BlockTarget, Clock, Features, Info, PlacementHandles, Request, TargetError,
+};
 use thermocline_types::{
     Bytes, Class, DeviceId, Op, Request as DriveRequest, StreamId, TenantId, Time, Version,
 };
@@ -264,12 +266,12 @@ impl BlockTarget for BareVolume {
         }
     }
 
-    fn placement(&self) -> Option<Placement> {
+    fn placement(&self) -> Option<PlacementHandles> {
         let DriveHandles { count: handles, unit, stay_apart } = self.handles?;
         let Counters { host_written, media_total, erased, .. } = self.shared.counters()?;
         let bytes = [host_written, media_total, erased].map(Bytes);
         let [host_written, media_written, erased] = bytes;
-        Some(Placement { handles, unit, stay_apart, host_written, media_written, erased })
+        Some(PlacementHandles { handles, unit, stay_apart, host_written, media_written, erased })
     }
 
     fn submit(&self, request: Request) {
