@@ -5,6 +5,7 @@ mod export;
 mod found;
 mod list;
 mod predict;
+mod probe;
 mod source;
 mod stat;
 mod watch;
@@ -21,6 +22,8 @@ pub enum Command {
     Export(export::DriveExportArgs),
     /// List the NVMe and SATA drives of this machine, with wear and WAF
     List(list::DriveListArgs),
+    /// Measure the indirection unit of a drive that does not tell it
+    Probe(probe::ProbeArgs),
     /// Tell wear and WAF of a drive, read now or from what nvme-cli or smartctl printed of it
     Stat(stat::DriveStatArgs),
     /// Tell what a drive writes and wears, a line for each interval
@@ -45,6 +48,7 @@ pub fn execute(command: &Command) -> anyhow::Result<()> {
         Command::Calibrate(args) => calibrate::calibrate(args),
         Command::Predict(args) => predict::predict(args),
         Command::Export(args) => export::export(args),
+        Command::Probe(args) => probe::probe(args),
         Command::List(args) => list::list(args),
         Command::Stat(args) => stat::stat(args),
         Command::Watch(args) => watch::watch(args),

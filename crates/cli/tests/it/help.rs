@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 58] = [
+const COMMANDS: [&str; 59] = [
     "",
     "lab list",
     "lab theory",
@@ -32,6 +32,7 @@ const COMMANDS: [&str; 58] = [
     "lab bench-placement",
     "drive calibrate",
     "drive predict",
+    "drive probe",
     "drive list",
     "drive stat",
     "drive watch",

@@ -40,7 +40,8 @@ fn unit(traits: Result<&Option<DriveTraits>, String>) -> Finding {
                 Bytes(write),
                 Bytes(trim)
             ),
-            _ => "indirection unit unknown: the drive tells no NPWG (Identify: NSFEAT, OPTPERF)"
+            _ => "indirection unit unknown: the drive tells no NPWG (Identify: NSFEAT, OPTPERF); \
+                  `thermocline drive probe` measures it"
                 .to_owned(),
         },
     };
