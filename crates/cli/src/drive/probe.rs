@@ -34,13 +34,13 @@ const ABOUT: &str = "\
 Writes of one size are measured twice: at multiples of their size, and shifted by half of it. At the size of the
 indirection unit a shift costs a read and a write of a second unit; at twice the size it costs nothing. Data is written
 first to the whole span. A path that does not exist becomes a file, which is removed at the end: so a drive with a file
-system can be probed, without harm. A drive of its own shows it better: its data is lost.
+system can be probed, without harm. A whole drive shows it better, and loses its data; it takes root and
+--yes-destroy /dev/nvme0n1, its name again.
 
 A drive may write from memory for a while, and a short probe then shows no unit: raise --seconds and --span.
 
-Examples:
-  thermocline drive probe probe.tmp --span 32MiB --seconds 0.02
-  sudo thermocline drive probe /dev/nvme0n1 --yes-destroy /dev/nvme0n1";
+Example:
+  thermocline drive probe probe.tmp --span 32MiB --seconds 0.02";
 
 /// Arguments of `drive probe`.
 #[derive(Args)]
@@ -93,26 +93,27 @@ fn unit(rows: &[ProbeRow]) -> Option<u64> {
     rows.iter().filter(|row| row.ratio >= COST).map(|row| row.size_bytes).max()
 }
 
-fn median<const N: usize>(mut values: [f64; N]) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[N / 2]
+    values[values.len() / 2]
 }
 
 /// Measures all sizes. `told` gets the share done.
 fn measure(media: &mut impl Writable, told: &mut dyn FnMut(f64)) -> io::Result<Vec<ProbeRow>> {
-    let mut rates = [[[0.0; ROUNDS]; 2]; SIZES.len()];
+    let mut rates = [const { [Vec::new(), Vec::new()] }; SIZES.len()];
     for round in 0..ROUNDS {
-        for (number, &size) in SIZES.iter().enumerate() {
-            rates[number][0][round] = media.rate(size, 0)?;
-            rates[number][1][round] = media.rate(size, size / 2)?;
+        for (number, (&size, rates)) in SIZES.iter().zip(&mut rates).enumerate() {
+            for (rates, shift) in rates.iter_mut().zip([0, size / 2]) {
+                rates.push(media.rate(size, shift)?);
+            }
             told((round * SIZES.len() + number + 1) as f64 / (ROUNDS * SIZES.len()) as f64);
         }
     }
-    let row = |(&size_bytes, [aligned, shifted]): (&u64, [[f64; ROUNDS]; 2])| ProbeRow {
+    let row = |(&size_bytes, [aligned, shifted]): (&u64, [Vec<f64>; 2])| ProbeRow {
         size_bytes,
+        ratio: median(aligned.iter().zip(&shifted).map(|(one, other)| one / other).collect()),
         aligned_per_second: median(aligned),
         shifted_per_second: median(shifted),
-        ratio: median(std::array::from_fn::<f64, ROUNDS, _>(|at| aligned[at] / shifted[at])),
     };
     Ok(SIZES.iter().zip(rates).map(row).collect())
 }
