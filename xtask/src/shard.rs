@@ -14,7 +14,7 @@ pub enum Shard {
     Engine,
     /// Pools, front ends, the library and the program.
     Service,
-    /// Simulated drives, traces, the lab and its reports; the rules of the repository.
+    /// Simulated drives, traces, the lab, its reports and its module of Python; the rules of the repository.
     Lab,
 }
 
@@ -33,7 +33,7 @@ const SERVICE: [&str; 12] = [
     "capi",
     "cli",
 ];
-const LAB: [&str; 5] = ["nand", "record", "report", "workload", "lab"];
+const LAB: [&str; 6] = ["nand", "record", "report", "workload", "lab", "py"];
 
 impl Shard {
     /// Runs it; the last lines are the test runner's.

@@ -32,7 +32,19 @@ const DRIVE_WRITES: f64 = 5.0;
 /// # Errors
 /// [`Error`], for a wrong specification or as [`crate::run`].
 pub fn run(spec: &RunSpec) -> Result<RunRecord, Error> {
-    let record = Planned::of(spec)?.run(&Arc::default(), &mut |_| ())?;
+    run_with(spec, &Arc::default(), &mut |_| ())
+}
+
+/// As [`run`]. `stop` ends the run early; `progress` hears the share done, 0..=1, now and then.
+///
+/// # Errors
+/// As [`run`]; [`Error::Interrupted`] if `stop` was set before anything was measured.
+pub fn run_with(
+    spec: &RunSpec,
+    stop: &Arc<AtomicBool>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<RunRecord, Error> {
+    let record = Planned::of(spec)?.run(stop, progress)?;
     Ok(RunRecord { spec: Some(Box::new(spec.clone())), ..record })
 }
 

@@ -464,7 +464,9 @@ pub struct Life {
     /// The years of an empty product and of one as full as the simulated drive, in this order; these are the second.
     #[serde(default)]
     pub range: Vec<LifeAt>,
-    /// Host bytes the product can take at this write amplification (median), for its full capacity.
+    /// Host bytes the product can take at this write amplification (median), for its full capacity. Infinite, and
+    /// `null` in JSON, if nothing reaches its media.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub tbw_bytes: f64,
     /// Rated host bytes of the product, where its maker states them.
     pub rated_tbw_bytes: Option<f64>,
@@ -474,6 +476,11 @@ pub struct Life {
     pub verdict: String,
     /// Assumptions behind the figures, one sentence each.
     pub assumptions: Vec<String>,
+}
+
+/// JSON has no infinite numbers.
+fn infinite_if_null<'de, D: serde::Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or(f64::INFINITY))
 }
 
 /// Years left of a drive in use, from its own counters.

@@ -8,7 +8,7 @@ use crate::repo::{Manifest, Violation};
 const INHERITED: [&str; 5] = ["edition", "license", "publish", "rust-version", "version"];
 
 /// Unpublished crates.
-const NOT_PUBLISHED: [&str; 3] = ["shell", "sim", "xtask"];
+const NOT_PUBLISHED: [&str; 4] = ["py", "shell", "sim", "xtask"];
 
 /// Crates that may use `unsafe`. Each states its own lints: a crate cannot undo the workspace's `forbid`.
 const OWN_LINTS: [&str; 4] = ["capi", "drive", "runtime", "ublk"];
