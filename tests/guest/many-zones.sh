@@ -16,6 +16,7 @@ fio --name=fio --ioengine=nbd --uri='nbd+unix:///main?socket=/run/pool.sock' --r
   --size=20g --io_size=96m --verify=crc32c --verify_state_save=0
 $T status pool.toml | head -12
 kill -9 $server; wait $server || true
+rm pool.sock
 $T serve pool.toml > serve.log 2>&1 & server=$!
 say "start after a kill: $(took await pool.sock) ms"
 kill $server; wait $server
