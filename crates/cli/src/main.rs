@@ -5,6 +5,7 @@
 
 mod drive;
 mod file;
+mod fleet;
 mod handles;
 mod help;
 mod interrupt;
@@ -75,6 +76,8 @@ enum Command {
     /// Calibrate a simulated drive by the counters of a real one, and predict them
     #[command(subcommand)]
     Drive(Box<drive::Command>),
+    /// Forecast which drives of a fleet wear out before their service ends, from their counters
+    Fleet(fleet::FleetArgs),
     /// Write manual pages and completions of shells
     #[command(hide = true)]
     Manuals(manuals::ManualArgs),
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Lab(command) => lab::execute(*command).map(|()| ExitCode::SUCCESS),
         Command::Drive(command) => drive::execute(&command).map(|()| ExitCode::SUCCESS),
+        Command::Fleet(args) => fleet::fleet(&args).map(|()| ExitCode::SUCCESS),
         Command::Manuals(args) => {
             manuals::write(help::flowing(Cli::command()), &args).map(|()| ExitCode::SUCCESS)
         }

@@ -23,6 +23,7 @@ pub mod counters;
 mod error;
 pub mod explain;
 mod fitting;
+pub mod fleet;
 pub mod headroom;
 pub mod input;
 pub mod jobs;

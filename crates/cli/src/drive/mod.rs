@@ -11,7 +11,7 @@ mod stat;
 mod watch;
 
 use clap::Subcommand;
-pub use source::reading;
+pub use source::{is_stdin, reading};
 
 /// What can be done with the counters of a drive.
 #[derive(Subcommand)]

@@ -8,7 +8,7 @@ use super::serve_fuse::ready;
 use crate::scratch;
 
 /// Every command, ordered so that examples make the files that later examples need.
-const COMMANDS: [&str; 59] = [
+const COMMANDS: [&str; 62] = [
     "",
     "lab list",
     "lab theory",
@@ -30,6 +30,9 @@ const COMMANDS: [&str; 59] = [
     "lab explain",
     "lab reproduce",
     "lab bench-placement",
+    "fleet generate",
+    "fleet",
+    "fleet grade",
     "drive calibrate",
     "drive predict",
     "drive probe",

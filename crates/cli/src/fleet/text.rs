@@ -1,0 +1,92 @@
+//! The answer on a terminal.
+
+use thermocline_lab::fleet::{FleetAnswer, FleetClass, FleetDrive, FleetRange};
+
+use crate::table::{NONE, draw};
+
+/// Drives, refused rows and the like that are listed.
+const LISTED: usize = 10;
+
+/// The answer, a table of classes, the first drives, and what is not known.
+pub fn text(answer: &FleetAnswer) -> String {
+    let mut text = format!(
+        "{}\n\n{}\n",
+        answer.answer,
+        draw(&CLASS_HEADS.map(str::to_owned), &classes(answer))
+    );
+    for class in &answer.classes {
+        text += &format!("{}: {}\n", class.name, class.why.join("; "));
+    }
+    let first: Vec<Vec<String>> = answer
+        .drives
+        .iter()
+        .filter(|one| one.probability >= 0.05)
+        .take(LISTED)
+        .map(drive)
+        .collect();
+    if !first.is_empty() {
+        text += &format!(
+            "\nthe first to wear out\n{}\n",
+            draw(&DRIVE_HEADS.map(str::to_owned), &first)
+        );
+    }
+    let unsaid = answer.unsaid.iter().map(|one| format!("{}: {}", one.serial, one.reason));
+    text += &listed("drives of which nothing can be said", unsaid);
+    let refused = answer.refused.iter();
+    text += &listed(
+        "rows that were not read",
+        refused.map(|one| format!("{}, line {}: {}", one.file, one.line, one.reason)),
+    );
+    text += &listed("about the rows", answer.notes.iter().cloned());
+    text + &listed("assumed", answer.assumptions.iter().cloned())
+}
+
+/// A head with the number of `all`, then the first of them, a line each.
+fn listed(head: &str, all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{head}: {}\n", all.len());
+    all.iter().take(LISTED).for_each(|one| text += &format!("  {one}\n"));
+    if all.len() > LISTED {
+        text += &format!("  and {} more (--json)\n", all.len() - LISTED);
+    }
+    text
+}
+
+const CLASS_HEADS: [&str; 6] = ["class", "drives", "wear out", "90 %", "WAF", "first"];
+
+fn classes(answer: &FleetAnswer) -> Vec<Vec<String>> {
+    let row = |class: &FleetClass| {
+        let FleetRange { low, likely, high } = class.worn_out;
+        let waf = class.waf.map_or(NONE.to_owned(), |waf| format!("{:.2}", waf.likely));
+        vec![
+            class.name.clone(),
+            class.drives.to_string(),
+            format!("{likely:.1}"),
+            format!("{low:.0} to {high:.0}"),
+            waf,
+            class.first.clone().unwrap_or(NONE.to_owned()),
+        ]
+    };
+    answer.classes.iter().map(row).collect()
+}
+
+const DRIVE_HEADS: [&str; 7] =
+    ["serial", "host", "model", "used", "worn out", "90 %", "probability"];
+
+fn drive(drive: &FleetDrive) -> Vec<String> {
+    let month = |date: &Option<String>| {
+        date.as_ref().map_or("later".to_owned(), |date| date.chars().take(7).collect())
+    };
+    vec![
+        drive.serial.clone(),
+        drive.host.clone(),
+        drive.model.clone(),
+        format!("{:.0} %", drive.used_percent),
+        month(&drive.worn_out.likely),
+        format!("{} to {}", month(&drive.worn_out.early), month(&drive.worn_out.late)),
+        format!("{:.0} %", 100.0 * drive.probability),
+    ]
+}
