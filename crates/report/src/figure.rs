@@ -81,7 +81,7 @@ fn chart(
         points,
         reference: false,
     });
-    Lines { title, x, y, lines: lines.collect(), windows }.draw()
+    Lines { title, x, y, lines: lines.collect(), windows, bands: Vec::new() }.draw()
 }
 
 /// Values of one axis.
@@ -215,6 +215,7 @@ fn device_rates(runs: &[Run<'_>]) -> String {
             y: Axis::linear("MB/s", along(&all, 1)),
             lines: drawn.collect(),
             windows: Vec::new(),
+            bands: Vec::new(),
         };
         let caption = "What the layer above read from and wrote to each, with what it moves from one to the other and \
             what it reads to collect garbage, in MB/s of simulated time. A command counts where it ended.";
@@ -249,7 +250,8 @@ fn over_time(
         let all: Vec<[f64; 2]> = lines.iter().flat_map(|line| &line.points).copied().collect();
         let title = format!("{name} latency over time, {percentile}");
         let (x, y) = (time(clock, &all), scale.clone());
-        let drawing = Lines { title: &title, x, y, lines, windows: Vec::new() }.bare();
+        let drawing =
+            Lines { title: &title, x, y, lines, windows: Vec::new(), bands: Vec::new() }.bare();
         format!("<div><h4>{percentile}</h4>{drawing}</div>")
     };
     let panels: String = ["p50", "p99", "p99.9"].into_iter().enumerate().map(panel).collect();

@@ -13,6 +13,7 @@ mod data;
 mod facts;
 mod figure;
 mod finding;
+mod fleet;
 mod handles;
 mod life;
 mod page;
@@ -25,6 +26,7 @@ mod tenants;
 mod text;
 mod units;
 
+pub use fleet::{FleetPage, fleet_page};
 pub use page::{render, render_plots, render_with_workload};
 pub use plots::{BarChart, GridChart, Origin, PlotPage, TextTable};
 pub use sweep::{SweepCell, SweepKey, sweep_page};

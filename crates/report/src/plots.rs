@@ -173,7 +173,14 @@ fn line_chart(plot: &Plot, origin: Option<&String>) -> String {
         reference: line.reference,
     });
     let (x, y) = (axis(&plot.x, 0), axis(&plot.y, 1));
-    let chart = Lines { title: &plot.title, x, y, lines: lines.collect(), windows: Vec::new() };
+    let chart = Lines {
+        title: &plot.title,
+        x,
+        y,
+        lines: lines.collect(),
+        windows: Vec::new(),
+        bands: Vec::new(),
+    };
     figure(&plot.title, &chart.draw(), &plot.caption, origin)
 }
 
@@ -206,7 +213,8 @@ fn classes(table: &TextTable) -> Vec<&'static str> {
     (0..table.heads.len()).map(of).collect()
 }
 
-fn table(table: &TextTable) -> String {
+/// A table as HTML, with its title.
+pub(crate) fn table(table: &TextTable) -> String {
     let classes = classes(table);
     let heads = table.heads.iter().zip(&classes);
     let heads: String = heads

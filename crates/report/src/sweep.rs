@@ -155,6 +155,7 @@ fn curve(figure: &Figure, key: &SweepKey, cells: &[SweepCell<'_>]) -> String {
         y: Axis::linear(figure.title, [low, high].into_iter()),
         lines: vec![line],
         windows: Vec::new(),
+        bands: Vec::new(),
     };
     format!("<div class=\"figures\"><figure class=\"wide\">{}</figure></div>", chart.draw())
 }

@@ -2,6 +2,7 @@
 
 mod generate;
 mod grade;
+mod page;
 mod text;
 
 use std::io::Write as _;
@@ -30,7 +31,7 @@ forecast, and how often that was right.
 Examples:
   thermocline fleet generate 300 --seed 1 --into racks
   thermocline fleet racks/drives.csv
-  thermocline fleet racks/drives.csv --service-years 6 --csv forecast.csv --json";
+  thermocline fleet racks/drives.csv --service-years 6 --csv forecast.csv --report fleet.html";
 
 /// Arguments of `fleet`.
 #[derive(Args)]
@@ -50,6 +51,9 @@ pub struct FleetArgs {
     /// Write a table with a row for each drive
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
+    /// Write an HTML page: a single file, readable offline
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
 }
 
 /// Fleets whose future is known.
@@ -76,7 +80,7 @@ pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
         "--service-years is {}, must be above 0 and at most 50",
         args.service_years
     );
-    args.csv.as_deref().map_or(Ok(()), file::check)?;
+    [&args.csv, &args.report].into_iter().flatten().try_for_each(|path| file::check(path))?;
     let answer = answer(&args.files, args.service_years)?;
     let mut out = std::io::stdout().lock();
     let shown = match args.json {
@@ -84,6 +88,7 @@ pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
         false => write!(out, "{}", text::text(&answer)),
     };
     args.csv.as_ref().map_or(Ok(()), |path| file::write(path, &answer.csv()))?;
+    args.report.as_ref().map_or(Ok(()), |path| file::write(path, &page::page(&answer)))?;
     Ok(shown?)
 }
 

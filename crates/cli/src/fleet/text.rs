@@ -17,13 +17,7 @@ pub fn text(answer: &FleetAnswer) -> String {
     for class in &answer.classes {
         text += &format!("{}: {}\n", class.name, class.why.join("; "));
     }
-    let first: Vec<Vec<String>> = answer
-        .drives
-        .iter()
-        .filter(|one| one.probability >= 0.05)
-        .take(LISTED)
-        .map(drive)
-        .collect();
+    let first = drives(answer, LISTED);
     if !first.is_empty() {
         text += &format!(
             "\nthe first to wear out\n{}\n",
@@ -55,9 +49,11 @@ fn listed(head: &str, all: impl Iterator<Item = String>) -> String {
     text
 }
 
-const CLASS_HEADS: [&str; 6] = ["class", "drives", "wear out", "90 %", "WAF", "first"];
+/// Heads of [`classes`].
+pub const CLASS_HEADS: [&str; 6] = ["class", "drives", "wear out", "90 %", "WAF", "first"];
 
-fn classes(answer: &FleetAnswer) -> Vec<Vec<String>> {
+/// A row for each class.
+pub fn classes(answer: &FleetAnswer) -> Vec<Vec<String>> {
     let row = |class: &FleetClass| {
         let FleetRange { low, likely, high } = class.worn_out;
         let waf = class.waf.map_or(NONE.to_owned(), |waf| format!("{:.2}", waf.likely));
@@ -73,8 +69,15 @@ fn classes(answer: &FleetAnswer) -> Vec<Vec<String>> {
     answer.classes.iter().map(row).collect()
 }
 
-const DRIVE_HEADS: [&str; 7] =
+/// Heads of [`drives`].
+pub const DRIVE_HEADS: [&str; 7] =
     ["serial", "host", "model", "used", "worn out", "90 %", "probability"];
+
+/// A row for each of the first `most` drives that may wear out in service.
+pub fn drives(answer: &FleetAnswer, most: usize) -> Vec<Vec<String>> {
+    let may = |one: &&FleetDrive| one.probability >= 0.05;
+    answer.drives.iter().filter(may).take(most).map(drive).collect()
+}
 
 fn drive(drive: &FleetDrive) -> Vec<String> {
     let month = |date: &Option<String>| {

@@ -33,8 +33,7 @@ pub(crate) struct Future {
 impl Future {
     /// The mean rate of the next `years`; `None`: neither the drive nor its class has a rate.
     pub(crate) fn of(drive: &Wearing, habit: &Habit, years: f64) -> Option<Future> {
-        let level = drive.level(habit);
-        let own = level.map(|(rate, middle)| (rate, middle));
+        let own = drive.level(habit);
         // The further a drive is from its class, the less the class says of it.
         let class = habit.level.map(|class| {
             let apart = own.map_or(0.0, |(own, _)| {
@@ -147,8 +146,8 @@ pub(crate) struct Drawn {
 /// Length of a step of [`Drawn::by_step`], years.
 pub(crate) const STEP: f64 = 0.5;
 
-/// Draws the futures of `runners`. Wear of class `c` comes `factors[c]` times as fast. Equal arguments give equal draws,
-/// and a factor changes no draw of another class.
+/// Draws the futures of `runners`. Wear of class `c` comes `factors[c]` times as fast. Equal arguments give equal
+/// draws, and a factor changes no draw of another class.
 pub(crate) fn draw(runners: &[Runner], roles: &Roles, factors: &[f64], steps: usize) -> Drawn {
     let mut rng = Rng::new(1);
     let mut drawn = Drawn {
@@ -226,7 +225,7 @@ mod tests {
     fn worn_drives_are_worn_and_drives_past_their_service_are_not_at_risk() {
         let roles = Roles { a_year: 0.1, error: 0.0, rates: vec![0.1] };
         let of = |rest, years| future(0.1).probability(rest, years, &roles);
-        assert_eq!([of(0.0, 1.0), of(0.5, 0.0)], [1.0, 0.0]);
+        assert!(of(0.0, 1.0) >= 1.0 && of(0.5, 0.0) <= 0.0);
         let half = reaches(0.5, 100.0, |years| of(0.5, years)).unwrap();
         assert!((4.0..6.0).contains(&half), "{half}");
         assert_eq!(reaches(0.5, 1.0, |years| of(0.5, years)), None);

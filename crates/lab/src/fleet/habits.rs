@@ -15,7 +15,8 @@ pub(crate) const ROUNDING: f64 = 0.01 * 0.2887;
 const TELLING: f64 = 3.0;
 /// Least relative deviation of the wear of a byte between drives of a model. Chosen.
 const ALIKE: f64 = 0.03;
-/// Relative deviation of the wear of a host's byte from that of the drive's whole life. Chosen: WAF moves with space in use.
+/// Relative deviation of the wear of a host's byte from that of the drive's whole life. Chosen: WAF moves with the
+/// space in use.
 const HOST_BYTE: f64 = 0.1;
 /// Drives of which the whole fleet's walk counts in a class. Chosen.
 const WALKERS: f64 = 10.0;
@@ -95,7 +96,7 @@ struct WearOfByte {
 
 /// Wear of all drives; an error says why a drive's is unknown. `classes` has the class of each.
 pub(crate) fn wearing(drives: &[History], classes: &[usize]) -> Vec<Result<Wearing, String>> {
-    let mut groups: BTreeMap<(&str, Counted, Option<usize>), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Alike<'_>, Vec<(f64, f64)>> = BTreeMap::new();
     for (drive, class) in drives.iter().zip(classes) {
         let used = drive.last.used_percent.filter(|used| (TELLING..255.0).contains(used));
         if let Some((used, bytes)) = used.zip(drive.life_bytes.filter(|bytes| *bytes > 0.0)) {
@@ -112,7 +113,9 @@ pub(crate) fn wearing(drives: &[History], classes: &[usize]) -> Vec<Result<Weari
 }
 
 /// Drives whose bytes wear alike: of a model, and of a class where the WAF is not counted.
-fn group(drive: &History, class: usize) -> (&str, Counted, Option<usize>) {
+type Alike<'a> = (&'a str, Counted, Option<usize>);
+
+fn group(drive: &History, class: usize) -> Alike<'_> {
     (&drive.last.model, drive.counted, (drive.counted == Counted::Host).then_some(class))
 }
 

@@ -9,7 +9,7 @@ use super::rows::FleetRow;
 const YEAR_HOURS: f64 = 365.25 * 24.0;
 /// Shortest history with a rate of its own, in years. Chosen: below, a counter of whole percent tells nothing.
 const SHORTEST: f64 = 21.0 / 365.25;
-/// Length of a step whose rates are compared with each other, in years. Chosen: longer than a week's and a month's rhythm.
+/// Length of a step whose rates are compared, in years. Chosen: longer than the rhythm of a week.
 const STEP: f64 = 28.0 / 365.25;
 /// Percent of endurance by which a counter may fall without a new drive. Chosen: firmware may round anew.
 const ROUNDED: f64 = 1.0;

@@ -76,7 +76,7 @@ fn fields(value: &Value) -> Fields {
     fields
 }
 
-/// One value of each column. Host bytes are of the page that has media bytes, so that their ratio is one of equal times.
+/// One value of each column. Host bytes are of the page that has media bytes, so that both are of equal times.
 fn chosen(told: &[Told<'_>]) -> BTreeMap<&'static str, String> {
     let media = told.iter().find(|one| one.1 == "media_bytes").map(|one| &one.0);
     let mut all = BTreeMap::new();

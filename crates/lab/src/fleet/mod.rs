@@ -1,8 +1,8 @@
 //! Which drives of a fleet wear out before their service ends, from their counters.
 //!
 //! Rows of counters ([`FleetRows`]) become histories of drives. Drives of a class share the trend of their load; each
-//! has a rate of wear of its own, which wanders. Futures are drawn from that ([`assess`]). [`generate`] makes a fleet by
-//! another model, whose future is known, so that answers can be graded ([`grade`]).
+//! has a rate of wear of its own, which wanders. Futures are drawn from that ([`assess`]). [`generate`] makes a fleet
+//! by another model, whose future is known, so that answers can be graded ([`grade`]).
 //!
 //! Invariants:
 //! * A drive is worn out when its counter of used endurance reaches 100 %.
@@ -219,8 +219,8 @@ impl Fleet {
         }
         if self.habits.iter().all(|habit| habit.compared == 0) {
             all.push(format!(
-                "no drive has a history: the intervals rest on an assumed deviation of {:.0} % of the rate of wear in a \
-                 year",
+                "no drive has a history: the intervals rest on an assumed deviation of {:.0} % of the rate of wear in \
+                 a year",
                 100.0 * habits::ASSUMED[0].sqrt()
             ));
         }

@@ -31,6 +31,14 @@ pub(crate) struct Window {
     pub value: f64,
 }
 
+/// An area between two lines.
+pub(crate) struct Band {
+    /// Its colour.
+    pub style: usize,
+    /// Place across, lower end and upper end, in order.
+    pub points: Vec<[f64; 3]>,
+}
+
 /// A chart of lines.
 pub(crate) struct Lines<'a> {
     /// Title, read out in place of the picture.
@@ -43,6 +51,8 @@ pub(crate) struct Lines<'a> {
     pub lines: Vec<Line<'a>>,
     /// Means over parts of lines.
     pub windows: Vec<Window>,
+    /// Areas behind the lines.
+    pub bands: Vec<Band>,
 }
 
 impl Lines<'_> {
@@ -55,7 +65,7 @@ impl Lines<'_> {
 
     /// The drawing alone.
     pub fn bare(self) -> String {
-        let Lines { title, x, y, lines, windows } = self;
+        let Lines { title, x, y, lines, windows, bands } = self;
         let (area, mut canvas) = (Area { x, y }, Canvas::default());
         area.frame(&mut canvas);
         for Window { style: index, range, value } in windows {
@@ -70,6 +80,7 @@ impl Lines<'_> {
                 canvas.text(to - 4.0, (y - 8.0).max(ROOM[3] + 12.0), "end strong", &label);
             }
         }
+        bands.iter().for_each(|band| area.band(&mut canvas, band));
         for line in &lines {
             area.line(&mut canvas, line);
         }
@@ -78,6 +89,18 @@ impl Lines<'_> {
 }
 
 impl Area {
+    fn band(&self, canvas: &mut Canvas, band: &Band) {
+        let at = |x: f64, y: f64| Some((self.across(x)?, self.up(y)?));
+        let upper = band.points.iter().map(|[x, _, high]| at(*x, *high));
+        let lower = band.points.iter().rev().map(|[x, low, _]| at(*x, *low));
+        let mut path = String::new();
+        for (x, y) in upper.chain(lower).flatten() {
+            let _ = write!(path, "{}{x:.1},{y:.1}", if path.is_empty() { "M" } else { "L" });
+        }
+        let colour = style(band.style).colour;
+        canvas.path(&path, &format!("class=\"band\" fill=\"{colour}\""));
+    }
+
     fn line(&self, canvas: &mut Canvas, line: &Line<'_>) {
         let look = style(line.style);
         let at = |point: &[f64; 2]| Some((self.across(point[0])?, self.up(point[1])?));

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 pub(crate) use axis::Axis;
 pub(crate) use bars::{Histogram, Pairs, Part, Row, causes, histogram, pairs, rows};
-pub(crate) use lines::{Line, Lines, Window};
+pub(crate) use lines::{Band, Line, Lines, Window};
 pub(crate) use map::{grid, units, wear};
 pub(crate) use spans::{Span, spans};
 
