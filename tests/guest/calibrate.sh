@@ -43,7 +43,8 @@ done
 $T drive watch $device --every 200ms --json > watch.jsonl 2> watch.err & watch=$!
 sleep 1
 for seed in 1 2; do
-  fio --name=random --filename=$device --direct=1 --ioengine=libaio --rw=randwrite --bs=4k --iodepth=32 --randseed=$seed \
+  fio --name=random --filename=$device --direct=1 --ioengine=libaio --rw=randwrite --bs=4k --iodepth=32 \
+    --randseed=$seed \
     > fio.log 2>&1
 done
 sleep 1
