@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use thermocline_lab::fleet::{self, ClassGrade, FleetRange, FleetTruth, Grade};
+use thermocline_lab::fleet::{self, ClassGrade, FleetQuestion, FleetRange, FleetTruth, Grade};
 
 use super::answer;
 use crate::table::draw;
@@ -39,7 +39,9 @@ pub fn grade(args: &FleetGradeArgs) -> anyhow::Result<()> {
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         let truth: FleetTruth = serde_json::from_str(&text)
             .with_context(|| format!("{} is no truth", path.display()))?;
-        Ok(fleet::grade(&answer(&[folder.join("drives.csv")], truth.service_years)?, &truth))
+        let question =
+            FleetQuestion { service_years: truth.service_years, ..FleetQuestion::default() };
+        Ok(fleet::grade(&answer(&[folder.join("drives.csv")], &question)?, &truth))
     };
     let grades: Vec<Grade> = args.folders.iter().map(grade).collect::<Result<_, _>>()?;
     let mut out = std::io::stdout().lock();

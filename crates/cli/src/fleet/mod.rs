@@ -4,13 +4,16 @@ mod generate;
 mod grade;
 mod page;
 mod text;
+mod traces;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
 use clap::{Args, Subcommand};
-use thermocline_lab::fleet::{COLUMNS, FleetAnswer, FleetRows, SERVICE_YEARS, assess};
+use thermocline_lab::fleet::{
+    COLUMNS, FleetAnswer, FleetQuestion, FleetRows, SERVICE_YEARS, assess,
+};
 
 use crate::drive::is_stdin;
 use crate::file;
@@ -24,6 +27,9 @@ JSON is objects with the same keys, or what `drive stat --json` prints with host
   thermocline drive stat /dev/nvme0 --json | jq -c '. + {host: \"db7\", time: now}' >> fleet.jsonl
 An answer of query_range of Prometheus has the metrics of `drive export`; label instance is the host.
 
+Traces of a class (--trace CLASS=FILE, once for each) are simulated on --device: as it is, and with each option of `lab
+whatif`. They are taken in turn until the 90 % interval of their WAF is within 10 %, or no trace is left.
+
 Rows of several moments are the history of a drive. Some drives with a history tell how the load of their class
 changes; a month is little, a year is good. Every interval is one of 90 %. docs/use/FLEET.md tells how drives are
 forecast, and how often that was right.
@@ -31,7 +37,8 @@ forecast, and how often that was right.
 Examples:
   thermocline fleet generate 300 --seed 1 --into racks
   thermocline fleet racks/drives.csv
-  thermocline fleet racks/drives.csv --service-years 6 --csv forecast.csv --report fleet.html";
+  thermocline fleet racks/drives.csv --service-years 6 --csv forecast.csv --report fleet.html
+  thermocline fleet racks/drives.csv --trace oltp=postgres-tpcc --price 450 --loops 2";
 
 /// Arguments of `fleet`.
 #[derive(Args)]
@@ -45,6 +52,11 @@ pub struct FleetArgs {
     /// Years of power-on hours after which a service ends, where rows have no service_end
     #[arg(long, value_name = "YEARS", default_value_t = SERVICE_YEARS)]
     service_years: f64,
+    /// What a drive costs, in any currency, to tell what a mend saves
+    #[arg(long, value_name = "PRICE", value_parser = price)]
+    price: Option<f64>,
+    #[command(flatten)]
+    traces: traces::FleetTraceArgs,
     /// Print JSON, schema thermocline.fleet/1
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -81,7 +93,9 @@ pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
         args.service_years
     );
     [&args.csv, &args.report].into_iter().flatten().try_for_each(|path| file::check(path))?;
-    let answer = answer(&args.files, args.service_years)?;
+    let trials = args.traces.trials()?;
+    let question = FleetQuestion { service_years: args.service_years, price: args.price, trials };
+    let answer = answer(&args.files, &question)?;
     let mut out = std::io::stdout().lock();
     let shown = match args.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&answer)?),
@@ -93,15 +107,21 @@ pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
 }
 
 /// What is said of the rows in `files`.
-fn answer(files: &[PathBuf], service_years: f64) -> anyhow::Result<FleetAnswer> {
+fn answer(files: &[PathBuf], question: &FleetQuestion) -> anyhow::Result<FleetAnswer> {
     let mut rows = FleetRows::default();
     for path in files {
         let name = path.display().to_string();
         rows.read(&name, &content(path)?)
             .map_err(|reason| anyhow!("cannot use {name}: {reason}"))?;
     }
-    assess(&rows, service_years)
+    assess(&rows, question)
         .map_err(|reason| anyhow!("{reason}; columns of a row are {}", COLUMNS.join(", ")))
+}
+
+/// A price above 0.
+fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse::<f64>().ok().filter(|price| *price > 0.0 && price.is_finite());
+    price.ok_or_else(|| format!("`{text}` is no price above 0"))
 }
 
 fn content(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -3,7 +3,7 @@
 use thermocline_lab::fleet::{FleetAnswer, FleetRange};
 use thermocline_report::{FleetPage, TextTable, fleet_page};
 
-use super::text::{CLASS_HEADS, DRIVE_HEADS, classes, drives};
+use super::text::{CLASS_HEADS, DRIVE_HEADS, MEND_HEADS, classes, drives, mends, unshown};
 
 /// Drives on the page.
 const LISTED: usize = 50;
@@ -42,7 +42,9 @@ pub fn page(answer: &FleetAnswer) -> String {
             classes(answer),
         ),
         why: answer.classes.iter().map(|one| (one.name.clone(), one.why.clone())).collect(),
-        mends: None,
+        mends: Some(mends(answer)).filter(|rows| !rows.is_empty()).map(|rows| {
+            table("Options of `lab whatif`, simulated on traces of each class", &MEND_HEADS, rows)
+        }),
         first: table("", &DRIVE_HEADS, drives(answer, LISTED)),
         lists: lists(answer),
     })
@@ -62,6 +64,7 @@ fn lists(answer: &FleetAnswer) -> Vec<(String, Vec<String>)> {
         answer.refused.iter().map(|one| format!("{}, line {}: {}", one.file, one.line, one.reason));
     vec![
         list("What cannot be said", &mut { unsaid }),
+        list("Options that traces cannot show", &mut unshown(answer).into_iter()),
         list("Rows that were not read", &mut { refused }),
         list("About the rows", &mut answer.notes.iter().cloned()),
         list("Assumed", &mut answer.assumptions.iter().cloned()),

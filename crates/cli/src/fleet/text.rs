@@ -1,7 +1,8 @@
 //! The answer on a terminal.
 
-use thermocline_lab::fleet::{FleetAnswer, FleetClass, FleetDrive, FleetRange};
+use thermocline_lab::fleet::{FleetAnswer, FleetClass, FleetDrive, FleetMend, FleetRange};
 
+use crate::lab::args::in_arguments;
 use crate::table::{NONE, draw};
 
 /// Drives, refused rows and the like that are listed.
@@ -17,6 +18,13 @@ pub fn text(answer: &FleetAnswer) -> String {
     for class in &answer.classes {
         text += &format!("{}: {}\n", class.name, class.why.join("; "));
     }
+    let mends = mends(answer);
+    if !mends.is_empty() {
+        text += &format!(
+            "\nwhat would mend it, by simulation\n{}\n",
+            draw(&MEND_HEADS.map(str::to_owned), &mends)
+        );
+    }
     let first = drives(answer, LISTED);
     if !first.is_empty() {
         text += &format!(
@@ -26,6 +34,7 @@ pub fn text(answer: &FleetAnswer) -> String {
     }
     let unsaid = answer.unsaid.iter().map(|one| format!("{}: {}", one.serial, one.reason));
     text += &listed("drives of which nothing can be said", unsaid);
+    text += &listed("options that traces cannot show", unshown(answer).into_iter());
     let refused = answer.refused.iter();
     text += &listed(
         "rows that were not read",
@@ -67,6 +76,42 @@ pub fn classes(answer: &FleetAnswer) -> Vec<Vec<String>> {
         ]
     };
     answer.classes.iter().map(row).collect()
+}
+
+/// Heads of [`mends`].
+pub const MEND_HEADS: [&str; 6] =
+    ["class, option", "of the wear", "90 %", "wear out", "90 %", "saves"];
+
+/// A row for each option that the traces of a class could show.
+pub fn mends(answer: &FleetAnswer) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for class in &answer.classes {
+        for mend in &class.mends {
+            let Some((factor, worn_out)) = mend.factor.zip(mend.worn_out) else { continue };
+            let percent = |share: f64| format!("{:.0}", 100.0 * share);
+            rows.push(vec![
+                format!("{}: {}", class.name, mend.option),
+                percent(factor.likely) + " %",
+                format!("{} to {}", percent(factor.low), percent(factor.high)),
+                format!("{:.1}", worn_out.likely),
+                format!("{:.0} to {:.0}", worn_out.low, worn_out.high),
+                mend.saves.map_or(NONE.to_owned(), |saves| format!("{saves:.0}")),
+            ]);
+        }
+    }
+    rows
+}
+
+/// Reasons why traces of a class cannot show an option.
+pub fn unshown(answer: &FleetAnswer) -> Vec<String> {
+    let of = |class: &FleetClass| -> Vec<String> {
+        let reason = |mend: &FleetMend| {
+            let reason = in_arguments(mend.reason.as_ref()?);
+            Some(format!("{}: {}: {reason}", class.name, mend.option))
+        };
+        class.mends.iter().filter_map(reason).collect()
+    };
+    answer.classes.iter().flat_map(of).collect()
 }
 
 /// Heads of [`drives`].

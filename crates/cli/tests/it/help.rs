@@ -74,7 +74,8 @@ const COMMANDS: [&str; 62] = [
 ];
 
 /// Examples that take minutes or have no end: Ctrl-C ends them after some seconds.
-const LONG: [&str; 10] = [
+const LONG: [&str; 11] = [
+    "thermocline fleet racks/drives.csv --trace",
     "thermocline lab whatif",
     "thermocline lab datasheet",
     "thermocline lab pts",

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::mend::ClassTrial;
 use super::rows::RefusedRow;
 
 /// The middle of what is expected, and the ends of its inner 90 %.
@@ -70,6 +71,21 @@ pub struct UnsaidDrive {
     pub reason: String,
 }
 
+/// An option for a class, tried on its traces.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FleetMend {
+    /// Its name, as in `lab whatif`.
+    pub option: String,
+    /// Wear under it, as a share of that without it; `None`: no trace can show it.
+    pub factor: Option<FleetRange>,
+    /// Drives worn out before their service ends, with it from now on.
+    pub worn_out: Option<FleetRange>,
+    /// What the drives cost that do not wear out, if their price is known.
+    pub saves: Option<f64>,
+    /// Why a trace cannot show it.
+    pub reason: Option<String>,
+}
+
 /// A class of drives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FleetClass {
@@ -97,6 +113,10 @@ pub struct FleetClass {
     pub trend_per_year: f64,
     /// Why its drives wear as they do, and what cannot be said, a sentence each.
     pub why: Vec<String>,
+    /// Simulations of its traces; `None`: it has none.
+    pub trial: Option<ClassTrial>,
+    /// Options on these traces, those that save most drives first.
+    pub mends: Vec<FleetMend>,
 }
 
 /// Drives worn out by a date.

@@ -17,16 +17,18 @@ mod grade;
 mod habits;
 mod history;
 mod json;
+mod mend;
 mod rows;
 
 use std::collections::BTreeMap;
 
 pub use answer::{
-    FleetAnswer, FleetClass, FleetDates, FleetDrive, FleetPoint, FleetRange, UnsaidDrive,
+    FleetAnswer, FleetClass, FleetDates, FleetDrive, FleetMend, FleetPoint, FleetRange, UnsaidDrive,
 };
 pub use day::date;
 pub use generate::{FleetTruth, Generated, TruthClass, TruthDrive, generate};
 pub use grade::{ClassGrade, Grade, grade};
+pub use mend::{ClassTrial, NARROW, TriedMend, trial};
 pub use rows::{COLUMNS, FleetRow, FleetRows, RefusedRow};
 
 use day::YEAR;
@@ -40,6 +42,23 @@ pub const SERVICE_YEARS: f64 = 5.0;
 const SILENT: f64 = 30.0;
 /// Shortest horizon of a forecast, years; it is also that of drives past their service. Chosen.
 const HORIZON: f64 = 0.5;
+
+/// The question to a fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetQuestion {
+    /// Length of a service, years of power-on hours, where rows do not have its end.
+    pub service_years: f64,
+    /// What a drive costs.
+    pub price: Option<f64>,
+    /// Simulations of traces, at most one a class.
+    pub trials: Vec<ClassTrial>,
+}
+
+impl Default for FleetQuestion {
+    fn default() -> FleetQuestion {
+        FleetQuestion { service_years: SERVICE_YEARS, price: None, trials: Vec::new() }
+    }
+}
 
 /// A drive, its wear and its future.
 struct Foreseen {
@@ -64,17 +83,20 @@ struct Fleet {
     is_classed: bool,
 }
 
-/// Says which drives of `rows` wear out before their service ends, `service_years` of power-on hours or the end that
-/// their rows have.
+/// Says which drives of `rows` wear out before their service ends.
 ///
 /// # Errors
-/// The reason, if there is no row.
-pub fn assess(rows: &FleetRows, service_years: f64) -> Result<FleetAnswer, String> {
+/// The reason, if there is no row, or a trial is of a class that no drive has.
+pub fn assess(rows: &FleetRows, question: &FleetQuestion) -> Result<FleetAnswer, String> {
     if rows.rows.is_empty() {
         let refused = rows.refused.len();
         return Err(format!("no row could be read, and {refused} were refused"));
     }
-    let fleet = Fleet::of(rows, service_years);
+    let fleet = Fleet::of(rows, question.service_years);
+    if let Some(one) = question.trials.iter().find(|one| !fleet.classes.contains(&one.class)) {
+        let classes = fleet.classes.join(", ");
+        return Err(format!("no drive is of class {}; classes are {classes}", one.class));
+    }
     let runners: Vec<Runner> = fleet.drives.iter().map(Foreseen::runner).collect();
     let longest = runners.iter().map(|one| one.left).fold(HORIZON, f64::max).min(10.0);
     let drawn = draw(
@@ -83,7 +105,7 @@ pub fn assess(rows: &FleetRows, service_years: f64) -> Result<FleetAnswer, Strin
         &vec![1.0; fleet.classes.len()],
         (longest / STEP).ceil() as usize,
     );
-    Ok(fleet.answer(rows, &drawn, service_years))
+    Ok(fleet.answer(rows, &drawn, question))
 }
 
 impl Fleet {
@@ -137,7 +159,8 @@ impl Fleet {
         Fleet { classes, habits, roles, drives, unsaid, notes, now, is_classed }
     }
 
-    fn answer(self, rows: &FleetRows, drawn: &Drawn, service_years: f64) -> FleetAnswer {
+    fn answer(self, rows: &FleetRows, drawn: &Drawn, question: &FleetQuestion) -> FleetAnswer {
+        let service_years = question.service_years;
         let at_risk = self.drives.iter().filter(|one| one.left > 0.0).count();
         let sum: Vec<u32> = (0..forecast::DRAWS)
             .map(|at| drawn.by_class.iter().map(|class| class[at]).sum())
@@ -152,7 +175,7 @@ impl Fleet {
             .classes
             .iter()
             .enumerate()
-            .map(|(index, name)| self.class(index, name, range(&drawn.by_class[index])))
+            .map(|(index, name)| self.class(index, name, range(&drawn.by_class[index]), question))
             .collect();
         classes.sort_by(|a, b| b.worn_out.likely.total_cmp(&a.worn_out.likely));
         let mut drives: Vec<FleetDrive> = self.drives.iter().map(|one| one.drive(&self)).collect();
@@ -176,7 +199,14 @@ impl Fleet {
         }
     }
 
-    fn class(&self, index: usize, name: &str, worn_out: FleetRange) -> FleetClass {
+    fn class(
+        &self,
+        index: usize,
+        name: &str,
+        worn_out: FleetRange,
+        question: &FleetQuestion,
+    ) -> FleetClass {
+        let trial = question.trials.iter().find(|one| one.class == name).cloned();
         let own: Vec<&Foreseen> =
             self.drives.iter().filter(|one| one.wear.class == index).collect();
         let in_service = |one: &&&Foreseen| one.left > 0.0;
@@ -202,9 +232,37 @@ impl Fleet {
                 .then(|| writes.iter().sum::<f64>() / writes.len() as f64),
             trend_per_year: habit.trend.exp_m1(),
             why: Vec::new(),
+            mends: trial
+                .as_ref()
+                .map_or_else(Vec::new, |trial| self.mends(index, trial, question.price)),
+            trial,
         };
         class.why = why(&class, habit);
         class
+    }
+
+    /// The options of `trial`, with the drives of the class that they save.
+    fn mends(&self, class: usize, trial: &ClassTrial, price: Option<f64>) -> Vec<FleetMend> {
+        let own = self.drives.iter().filter(|one| one.wear.class == class);
+        let own: Vec<Runner> = own.map(|one| Runner { class: 0, ..one.runner() }).collect();
+        let with = |factor: f64| range(&draw(&own, &self.roles, &[factor], 1).by_class[0]);
+        let without = with(1.0);
+        let mend = |tried: &TriedMend| {
+            let worn_out = tried.factor.map(|factor| with(factor.likely.max(1e-3)));
+            let saved = worn_out.map(|worn_out| without.likely - worn_out.likely);
+            FleetMend {
+                option: tried.option.clone(),
+                factor: tried.factor,
+                worn_out,
+                saves: saved.zip(price).map(|(saved, price)| saved * price),
+                reason: tried.reason.clone(),
+            }
+        };
+        let mut all: Vec<FleetMend> = trial.options.iter().map(mend).collect();
+        let worn_out =
+            |one: &FleetMend| one.worn_out.map_or(f64::INFINITY, |worn_out| worn_out.likely);
+        all.sort_by(|one, other| worn_out(one).total_cmp(&worn_out(other)));
+        all
     }
 
     fn assumptions(&self, service_years: f64) -> Vec<String> {
@@ -382,7 +440,61 @@ fn why(class: &FleetClass, habit: &Habit) -> Vec<String> {
             100.0 * class.trend_per_year
         ),
     });
+    all.extend(class.trial.as_ref().map_or_else(without_trace, of_trial));
+    all.extend(class.trial.as_ref().and(best(class)));
     all
+}
+
+fn without_trace() -> Vec<String> {
+    vec!["what would mend it cannot be said without a trace of its hosts".to_owned()]
+}
+
+/// What simulations of its traces say of a class.
+fn of_trial(trial: &ClassTrial) -> Vec<String> {
+    let ClassTrial {
+        device, waf: FleetRange { low, likely, high }, causes, traces, is_narrow, ..
+    } = trial;
+    let causes: Vec<String> =
+        causes.iter().map(|(cause, part)| format!("{part:.2} of {cause}")).collect();
+    let causes = if causes.is_empty() {
+        "nothing beyond the hosts' bytes".to_owned()
+    } else {
+        causes.join(", ")
+    };
+    let [done, given] = traces;
+    let enough = match (is_narrow, done) {
+        (true, _) => {
+            format!("the interval is within {:.0} % after {done} of {given} traces", 100.0 * NARROW)
+        }
+        (false, 1) => "of one trace, so nothing is known of other hosts".to_owned(),
+        (false, _) => {
+            format!(
+                "all {given} traces were simulated, and the interval is wider than {:.0} %",
+                100.0 * NARROW
+            )
+        }
+    };
+    vec![format!(
+        "on a simulated {device}, its traces have a WAF of {likely:.2} ({low:.2} to {high:.2}): {causes}; {enough}"
+    )]
+}
+
+/// The option that saves most drives, in a sentence.
+fn best(class: &FleetClass) -> Option<String> {
+    let known = class.mends.iter().find_map(|one| Some((one, one.factor?, one.worn_out?)));
+    let (mend, factor, worn_out) = known?;
+    if factor.likely > 0.98 {
+        return Some("no option lowers its wear".to_owned());
+    }
+    let saved = mend.saves.map_or_else(String::new, |saves| format!(", which saves {saves:.0}"));
+    Some(format!(
+        "of the options, {} helps most: {:.0} % of the wear, and {:.0} ({:.0} to {:.0}) drives wear out{saved}",
+        mend.option,
+        100.0 * factor.likely,
+        worn_out.likely,
+        worn_out.low,
+        worn_out.high
+    ))
 }
 
 fn headline(
@@ -404,10 +516,18 @@ fn headline(
     if let Some(class) = classes.first().filter(|_| classes.len() > 1) {
         text += &format!(", {:.0} of them of class {}", class.worn_out.likely, class.name);
     }
+    let already: usize = classes.iter().map(|class| class.worn_already).sum();
+    if already > 0 {
+        text += &format!("; {already} are worn out already");
+    }
+    let next = drives.iter().find(|drive| drive.used_percent < 100.0 && drive.probability > 0.5);
     if let Some((drive, date)) =
-        drives.first().and_then(|drive| Some((drive, drive.worn_out.likely.as_ref()?)))
+        next.and_then(|drive| Some((drive, drive.worn_out.likely.as_ref()?)))
     {
-        text += &format!("; the most certain is {} on {}, about {date}", drive.serial, drive.host);
+        text += &format!(
+            "; the most certain of the others is {} on {}, about {date}",
+            drive.serial, drive.host
+        );
     }
     text + "."
 }

@@ -5,7 +5,7 @@ use super::*;
 fn answer_of(rows: &str) -> FleetAnswer {
     let mut read = FleetRows::default();
     read.read("rows.csv", rows.as_bytes()).expect("CSV");
-    assess(&read, SERVICE_YEARS).expect("rows")
+    assess(&read, &FleetQuestion::default()).expect("rows")
 }
 
 #[test]
@@ -59,6 +59,42 @@ fn every_drive_is_forecast_or_has_a_reason() {
     let lines: Vec<String> = answer.csv().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 5);
     assert!(lines.iter().all(|line| line.split(',').count() == 20), "{lines:?}");
+}
+
+#[test]
+fn options_of_a_trial_save_drives_and_money() {
+    let fleet = generate(400, 3, 0.2);
+    let mut rows = FleetRows::default();
+    rows.read("rows.csv", fleet.rows.as_bytes()).expect("CSV");
+    let tried = |option: &str, factor: Option<f64>| TriedMend {
+        option: option.to_owned(),
+        factor: factor.map(|likely| FleetRange { low: likely, likely, high: likely }),
+        reason: factor.is_none().then(|| "no volumes".to_owned()),
+    };
+    let trial = ClassTrial {
+        class: "kv-cache".to_owned(),
+        device: "p5316".to_owned(),
+        waf: FleetRange { low: 2.0, likely: 2.0, high: 2.0 },
+        causes: vec![("relocation".to_owned(), 1.0)],
+        traces: [1, 1],
+        is_narrow: false,
+        options: vec![tried("hints", None), tried("discards", Some(0.9)), tried("FDP", Some(0.5))],
+    };
+    let trials = vec![trial.clone()];
+    let question = FleetQuestion { price: Some(500.0), trials, ..FleetQuestion::default() };
+    let answer = assess(&rows, &question).expect("rows");
+    let class =
+        answer.classes.iter().find(|class| class.name == "kv-cache").expect("it has drives");
+    let options: Vec<&str> = class.mends.iter().map(|one| one.option.as_str()).collect();
+    assert_eq!(options, ["FDP", "discards", "hints"]);
+    let worn = |index: usize| class.mends[index].worn_out.expect("it was tried").likely;
+    assert!(worn(0) < worn(1) && worn(1) < class.worn_out.likely, "{class:#?}");
+    assert!(class.mends[0].saves.expect("there is a price") > 500.0);
+    assert!(class.why.iter().any(|why| why.contains("FDP helps most")), "{:?}", class.why);
+    assert!(class.why.iter().any(|why| why.contains("nothing is known of other hosts")));
+    let trials = vec![ClassTrial { class: "none".to_owned(), ..trial }];
+    let question = FleetQuestion { trials, ..FleetQuestion::default() };
+    assert!(assess(&rows, &question).expect_err("no drive is of it").contains("class none"));
 }
 
 #[test]
