@@ -17,6 +17,7 @@ Every table exports the Arrow C stream interface, so that polars, pandas, pyarro
 
 from ._native import DefectError, DriveError, Error, Interrupted, SettingsError, TraceError
 from ._lab import Analysis, Tried, analyze, experiments, reproduce, run, whatif
+from ._policy import Policy, bench_placement
 from ._record import Record
 from ._spec import Spec
 from ._sweep import Sweep, sweep
@@ -30,6 +31,7 @@ __all__ = [
     "Error",
     "Generator",
     "Interrupted",
+    "Policy",
     "Record",
     "SettingsError",
     "Spec",
@@ -39,6 +41,7 @@ __all__ = [
     "TraceError",
     "Tried",
     "analyze",
+    "bench_placement",
     "experiments",
     "reproduce",
     "run",

@@ -23,6 +23,18 @@ class Question(TypedDict):
     seed: Optional[int]
     jobs: Optional[int]
 
+class Course(TypedDict):
+    workload: str
+    blocks: int
+    turnovers: float
+    garbage: float
+    blocks_per_unit: int
+    victim: str
+    seed: int
+    classes: int
+    survivors: tuple[int, int]
+
+def yardstick(course: Course, policy: object) -> float: ...
 def workload(name: str, is_trace: bool) -> str: ...
 def spec(stack: str, workload: str) -> str: ...
 def set(spec: str, keys: list[tuple[str, str]]) -> str: ...

@@ -6,6 +6,7 @@
 //! * Every error of the lab is an exception of this module.
 
 mod errors;
+mod policy;
 mod watched;
 
 use std::sync::Arc;
@@ -200,6 +201,8 @@ fn sweep_page(
 mod _native {
     #[pymodule_export]
     use super::errors::{DefectError, DriveError, Error, Interrupted, SettingsError, TraceError};
+    #[pymodule_export]
+    use super::policy::yardstick;
     #[pymodule_export]
     use super::{
         Stop, analyze, experiments, hashed, page, reproduce, run, set, spec, sweep_page, whatif,

@@ -23,6 +23,7 @@ use thermocline_lab::spec;
 
 pub use thermocline_lab::Error;
 pub use thermocline_lab::analyze::Analysis;
+pub use thermocline_lab::bench_placement::{OwnPolicy, Yardstick};
 pub use thermocline_lab::fleet;
 pub use thermocline_lab::spec::{files, run_with};
 pub use thermocline_lab::sweep::{Axis, Combination, set};

@@ -75,7 +75,11 @@ pub(super) fn measure(
     }
 }
 
-fn run<P: Placement>(
+/// [`measure`] with `placement`.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn run<P: Placement>(
     tape: &Tape,
     placement: P,
     drive: Drive,

@@ -11,6 +11,7 @@ mod candidate;
 mod cell;
 mod census;
 mod generate;
+mod own;
 mod tape;
 mod through;
 
@@ -30,6 +31,7 @@ pub use candidate::{Candidate, UnknownCandidate};
 pub(crate) use candidate::{known_future, known_rates};
 pub(crate) use cell::usual_reserve;
 pub use generate::{LAWS, Law};
+pub use own::{OwnPolicy, Yardstick};
 pub use tape::{Event, Tape};
 pub use through::{Cost, Through};
 
