@@ -20,6 +20,8 @@ rm pool.sock
 $T serve pool.toml > serve.log 2>&1 & server=$!
 say "start after a kill: $(took await pool.sock) ms"
 kill $server; wait $server
+# A check looks at each block of a volume.
+sed -i 's/30GiB/1GiB/' pool.toml
 $T format pool.toml --yes-destroy $device
 kills 2 pool.toml 96MiB vast.ledger
 $T scrub pool.toml
