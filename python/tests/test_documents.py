@@ -1,5 +1,7 @@
 """Examples of the documents run as they are printed."""
 
+import ast
+import json
 import os
 import re
 import sys
@@ -19,6 +21,22 @@ def test_the_examples_run(page, tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, page, "exec"), {})
     assert "requests" in capsys.readouterr().out
+
+
+def test_the_notebook_shows_a_table_and_a_chart():
+    notebook = json.loads((ROOT / "python/examples/indirection-unit.ipynb").read_text())
+    names: dict[str, object] = {}
+    shown = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            code = ast.parse("".join(cell["source"]))
+            last = ast.Expression(code.body.pop().value)
+            exec(compile(code, "cell", "exec"), names)
+            shown.append(eval(compile(last, "cell", "eval"), names))
+    figure, sweep = shown
+    for theirs, ours in zip(figure["theirs"], figure["ours"]):
+        assert abs(ours / theirs - 1) < 0.02
+    assert len(sweep) == 5 and "<iframe" in sweep._repr_html_()
 
 
 def test_a_wheel_has_the_extras_and_the_version_of_the_workspace(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ Every table exports the Arrow C stream interface, so that polars, pandas, pyarro
 """
 
 from ._native import DefectError, DriveError, Error, Interrupted, SettingsError, TraceError
+from ._fleet import Fleet, fleet
 from ._lab import Analysis, Tried, analyze, experiments, reproduce, run, whatif
 from ._policy import Policy, bench_placement
 from ._record import Record
@@ -29,6 +30,7 @@ __all__ = [
     "DefectError",
     "DriveError",
     "Error",
+    "Fleet",
     "Generator",
     "Interrupted",
     "Policy",
@@ -43,6 +45,7 @@ __all__ = [
     "analyze",
     "bench_placement",
     "experiments",
+    "fleet",
     "reproduce",
     "run",
     "sweep",

@@ -34,6 +34,15 @@ class Course(TypedDict):
     classes: int
     survivors: tuple[int, int]
 
+class FleetAsked(TypedDict):
+    service_years: Optional[float]
+    price: Optional[float]
+    traces: list[tuple[str, list[str]]]
+    device: str
+    utilisation: float
+    loops: Optional[int]
+
+def fleet(files: list[tuple[str, bytes]], asked: FleetAsked) -> str: ...
 def yardstick(course: Course, policy: object) -> float: ...
 def workload(name: str, is_trace: bool) -> str: ...
 def spec(stack: str, workload: str) -> str: ...

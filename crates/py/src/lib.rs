@@ -6,6 +6,7 @@
 //! * Every error of the lab is an exception of this module.
 
 mod errors;
+mod fleet;
 mod policy;
 mod watched;
 
@@ -201,6 +202,8 @@ fn sweep_page(
 mod _native {
     #[pymodule_export]
     use super::errors::{DefectError, DriveError, Error, Interrupted, SettingsError, TraceError};
+    #[pymodule_export]
+    use super::fleet::fleet;
     #[pymodule_export]
     use super::policy::yardstick;
     #[pymodule_export]

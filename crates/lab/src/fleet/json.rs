@@ -20,10 +20,11 @@ type Told<'a> = (String, &'static str, String);
 
 /// Reads every object of `text`. What is no JSON is refused up to the next line that begins with a brace.
 pub(crate) fn read(rows: &mut FleetRows, file: &str, text: &str) -> Result<(), String> {
-    let mut at = 0;
+    let (mut at, mut line, mut counted) = (0, 1, 0);
     while !text[at..].trim_start().is_empty() {
         at = text.len() - text[at..].trim_start().len();
-        let line = text[..at].matches('\n').count() as u64 + 1;
+        line += text[counted..at].matches('\n').count() as u64;
+        counted = at;
         let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
         match values.next() {
             Some(Ok(value)) => {
