@@ -33,7 +33,7 @@ def test_a_file_a_table_a_frame_and_parquet_have_one_answer(tmp_path):
     for same in (tmp_path / "rows.csv", tl.Table.from_parquet(tmp_path / "rows.parquet"), table.pl(), frame, [table]):
         assert tl.fleet(same, price=300) == answer
     worn = {row["name"]: row["worn_out_likely"] for row in answer.classes.rows()}
-    assert worn["busy"] >= 7 and worn["calm"] == 0, answer.answer
+    assert worn["busy"] >= 7 and worn["calm"] < 1, answer.answer
     assert len(answer.drives) == 16 and len(answer.curve) > 1 and "busy" in answer._repr_html_()
     answer.drives.parquet(tmp_path / "drives.parquet")
     assert polars.read_parquet(tmp_path / "drives.parquet").height == 16

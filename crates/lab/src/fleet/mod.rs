@@ -89,8 +89,13 @@ struct Fleet {
 /// The reason, if there is no row, or a trial is of a class that no drive has.
 pub fn assess(rows: &FleetRows, question: &FleetQuestion) -> Result<FleetAnswer, String> {
     if rows.rows.is_empty() {
-        let refused = rows.refused.len();
-        return Err(format!("no row could be read, and {refused} were refused"));
+        return Err(match &rows.refused[..] {
+            [] => "there is no row".to_owned(),
+            [RefusedRow { file, line, reason }, ..] => format!(
+                "no row could be read, and {} were refused, the first in {file}, line {line}: {reason}",
+                rows.refused.len()
+            ),
+        });
     }
     let fleet = Fleet::of(rows, question.service_years);
     if let Some(one) = question.trials.iter().find(|one| !fleet.classes.contains(&one.class)) {
