@@ -25,6 +25,7 @@ pub struct FleetAsked {
 
 /// The answer for files, each with its name and bytes.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python gives objects of its own")]
 pub fn fleet(py: Python<'_>, files: Vec<(String, Vec<u8>)>, asked: FleetAsked) -> PyResult<String> {
     let mut rows = FleetRows::default();
     for (name, bytes) in &files {
