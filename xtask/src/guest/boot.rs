@@ -14,8 +14,8 @@ use super::{output, sparse};
 use crate::repo::Repo;
 
 /// Command line of the kernel.
-const KERNEL: &str = "root=/dev/vda rw init=/usr/sbin/guest-init console=ttyS0 no_timer_check quiet panic=-1 mitigations=off \
-    nvme_core.multipath=N random.trust_cpu=on \
+const KERNEL: &str = "root=/dev/vda rw init=/usr/sbin/guest-init console=ttyS0 quiet panic=-1 mitigations=off \
+    no_timer_check nvme_core.multipath=N random.trust_cpu=on \
     rcupdate.rcu_expedited=1";
 
 /// A machine with its files, before and after it ran.
