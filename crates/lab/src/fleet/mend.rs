@@ -28,7 +28,7 @@ pub struct ClassTrial {
     pub waf: FleetRange,
     /// Parts of the WAF beyond the bytes of hosts, the largest first.
     pub causes: Vec<(String, f64)>,
-    /// Traces that were simulated, and traces that there were.
+    /// Number of simulated traces, and of given traces.
     pub traces: [usize; 2],
     /// Whether the interval became narrow.
     pub is_narrow: bool,

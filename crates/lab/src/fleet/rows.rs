@@ -11,7 +11,7 @@ use super::{day, json};
 /// A drive at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FleetRow {
-    /// The host that it is in; may be empty.
+    /// The host of the drive; may be empty.
     pub host: String,
     /// Its model.
     pub model: String,

@@ -53,7 +53,7 @@ pub struct BareVolume {
     shared: Arc<Shared>,
     state: Arc<VolumeState>,
     start: Bytes,
-    /// Handles that hosts may name; `None` where the layer names them.
+    /// Handles that hosts may name; `None` where the layer chooses the handle.
     handles: Option<DriveHandles>,
 }
 

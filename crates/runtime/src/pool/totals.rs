@@ -162,7 +162,7 @@ impl Service {
         all
     }
 
-    /// Time until totals are stored; `None` if nothing was written since.
+    /// Time until totals are stored; `None` if nothing was written after the last time.
     pub(super) fn totals_wait(&self, now: Instant) -> Option<Duration> {
         let stats = self.earlier.stats(self.driver.engine());
         let bytes = stats.host_blocks_staged * 4096 + stats.device_bytes_written();
